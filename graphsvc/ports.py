@@ -1,0 +1,526 @@
+"""What the services need from the outside, as Protocols; ``graph``, ``tiers``, ``adapters`` and ``app`` provide them.
+
+Every method takes the principal (or a tenant) first; an implementation answers nothing that this principal may not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsvc.domain.budget import Ledger
+from graphsvc.domain.candidates import CatalogEntry, Disposition, GraphHit, Outcome, TopicHit
+from graphsvc.domain.tenancy import Policy, Principal, Role
+from graphsvc.domain.units import ContextUnit, ContextUnitKind, Direction, EdgeType, Relation
+
+Vector = NDArray[np.float32]
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Time, injected so that answers are deterministic."""
+
+    def now(self) -> datetime:
+        """The current time, aware, in UTC, microsecond precision."""
+        ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens exactly as a model's tokenizer does; thread-safe."""
+
+    def encoding_for(self, model: str) -> str:
+        """The encoding's name ("o200k_base", "cl100k_base") for a model id; the default for an empty one.
+
+        Raises:
+            InvalidArgument: MODEL_UNKNOWN when no encoding is known for it.
+        """
+        ...
+
+    def count(self, text: str, encoding: str) -> int:
+        """Tokens of the text, special tokens being plain text."""
+        ...
+
+    def counts(self, text: str) -> dict[str, int]:
+        """Tokens of the text in every encoding the service prices with."""
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into unit-length vectors."""
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector; 0 when there are no embeddings."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        """One unit-length vector of ``dimensions`` numbers a text, in order; None where a text has none (no known word).
+
+        Raises:
+            Unavailable: EMBEDDER_UNAVAILABLE when an endpoint does not answer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A unit to be rendered: what an adapter may use of it."""
+
+    unit_id: str
+    kind: ContextUnitKind
+    content: str
+    relevance: float
+    """Order key in [0, 1]: value of the candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A rendered payload and its true size."""
+
+    text: str
+    token_count: int
+    encoding: str
+    unit_count: int
+
+
+class VendorAdapter(Protocol):
+    """Renders units for one vendor's request format. Found through the entry-point group ``graphsvc.adapters``."""
+
+    name: str
+
+    def block_overhead(self, unit_id: str, encoding: str, counter: TokenCounter) -> int:
+        """Tokens that a unit costs besides its content: citation line and format; exact and additive."""
+        ...
+
+    def envelope_overhead(self, encoding: str, counter: TokenCounter) -> int:
+        """Tokens of the payload with no unit in it."""
+        ...
+
+    def render(self, blocks: Sequence[Block], encoding: str, counter: TokenCounter) -> Rendering:
+        """The payload, counted as rendered; blocks keep the given order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewUnit:
+    """A unit ready to be stored: checked, priced, embedded. ``relations`` are resolved to unit ids."""
+
+    unit: ContextUnit
+    embedding: Vector | None
+    search_terms: str
+    """What full-text search indexes besides the excerpt: split identifiers, path, key phrases; accents folded."""
+    key_phrases: tuple[str, ...]
+
+
+class WriteStatus(StrEnum):
+    """Whether a write changed anything."""
+
+    CREATED = "created"
+    EXISTING = "existing"
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """What became of one unit of a put, in request order."""
+
+    unit_id: str
+    status: WriteStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[T]):
+    """The result of a write and the revision that contains it.
+
+    Attributes:
+        bookmarks: opaque Neo4j bookmarks; the server wraps them in a revision token.
+        replayed: True when this request_id had been carried out before and its first result is returned.
+    """
+
+    result: T
+    bookmarks: tuple[str, ...]
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[T]):
+    """The result of a read and the revision it saw."""
+
+    result: T
+    bookmarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """Identity of a write: the same request_id of the same agent again changes nothing.
+
+    Attributes:
+        request_id: caller's, 1 to 128 characters.
+        fingerprint: sha256 of the request's canonical bytes; another fingerprint under the same id is REQUEST_ID_REUSED.
+        timeout_ms: what is left of the caller's deadline, at most the write timeout.
+    """
+
+    request_id: str
+    fingerprint: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read.
+
+    Attributes:
+        bookmarks: revisions the read must see; empty: whatever the server has.
+        timeout_ms: server-side limit of the statement.
+    """
+
+    bookmarks: tuple[str, ...] = ()
+    timeout_ms: int = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUnit:
+    """A unit's catalog entry with relations, as get and list return it; content is fetched from the tiers by digest."""
+
+    unit: ContextUnit
+    """content is empty here."""
+    superseded_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFilter:
+    """What list returns: every set field must match.
+
+    Attributes:
+        own_only: units of the principal's own agent and session only.
+        current_only: leave out superseded ones.
+        path_prefix: units whose path begins with it.
+    """
+
+    kinds: frozenset[ContextUnitKind] = frozenset()
+    agent_id: str = ""
+    session_id: str = ""
+    task_id: str = ""
+    path_prefix: str = ""
+    own_only: bool = False
+    current_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A typed edge to write or remove."""
+
+    source_id: str
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Traversal:
+    """How the graph is walked from the anchors.
+
+    Attributes:
+        task_ids: tasks whose units are at distance 1.
+        unit_ids: units that are anchors themselves (distance 0; not candidates unless also found by search).
+        directions: edge types that may be followed and which way, seen from the anchor; empty: all four, both ways.
+        wanted: edge types that count as a match; empty: those that may be followed.
+        max_hops: 1 to 4.
+        limit: nearest units returned at most.
+        candidate_ids: units (topic hits) whose distance is wanted although they are not among the nearest.
+        fingerprint: of the query; what it rejects is left out.
+        as_of: time in the past whose graph is walked (unit timestamps); None: the current one.
+    """
+
+    task_ids: tuple[str, ...] = ()
+    unit_ids: tuple[str, ...] = ()
+    directions: Mapping[EdgeType, Direction] = field(default_factory=dict[EdgeType, Direction])
+    wanted: frozenset[EdgeType] = frozenset()
+    max_hops: int = 3
+    limit: int = 200
+    candidate_ids: tuple[str, ...] = ()
+    fingerprint: str = ""
+    as_of: datetime | None = None
+    hub_degree_cap: int = 500
+    scan_limit: int = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What a traversal found.
+
+    Attributes:
+        hits: by hop_count, then match_count descending, then unit_id; the nearest ``limit`` and every reached candidate.
+        anchor_ids: the anchors that exist and are visible ("task:ID" for tasks).
+        partial: a scan limit cut the search, so farther units or shorter paths may be missing.
+        blocked_count: reached units left out because the query rejects them.
+    """
+
+    hits: tuple[GraphHit, ...]
+    anchor_ids: tuple[str, ...]
+    partial: bool
+    blocked_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQuery:
+    """A topic search.
+
+    Attributes:
+        text: the query as the user wrote it; it never reaches Lucene unescaped.
+        embedding: unit-length vector, or None for full-text only.
+        limit: hits per index at most.
+    """
+
+    text: str
+    embedding: Vector | None
+    limit: int = 100
+    kinds: frozenset[ContextUnitKind] = frozenset()
+    fingerprint: str = ""
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicResult:
+    """What a topic search found: hits by unit_id; ``usable_terms`` is False when the text has no searchable term."""
+
+    hits: tuple[TopicHit, ...]
+    usable_terms: bool
+    partial: bool
+    blocked_count: int
+    visible_scopes: int
+    """Scopes (own session, policies) the search covered that hold at least one unit; 0: nothing is permitted."""
+
+
+class UnitStore(Protocol):
+    """The catalog: units and typed edges, written and read by id."""
+
+    async def put_units(
+        self, principal: Principal, units: Sequence[NewUnit], request: WriteRequest
+    ) -> Written[tuple[PutResult, ...]]:
+        """Stores the catalog entries and edges of all units, or of none.
+
+        Raises:
+            NotFound: UNIT_NOT_FOUND, a relation's target is absent or not visible.
+            AlreadyExists: UNIT_DIFFERS, the key names a unit with other content or fields.
+            InvalidArgument: REQUEST_ID_REUSED.
+            FailedPrecondition: SUPERSESSION_ORDER.
+        """
+        ...
+
+    async def get_units(
+        self, principal: Principal, unit_ids: Sequence[str], options: ReadOptions
+    ) -> Read[tuple[StoredUnit, ...]]:
+        """The visible ones of these units, in the given order; absent and invisible ones are left out."""
+        ...
+
+    async def list_units(
+        self,
+        principal: Principal,
+        where: UnitFilter,
+        after: tuple[datetime, str] | None,
+        limit: int,
+        options: ReadOptions,
+    ) -> Read[tuple[StoredUnit, ...]]:
+        """Visible units by created_time, then unit_id, after the given position, at most ``limit``."""
+        ...
+
+    async def delete_units(
+        self, principal: Principal, unit_ids: Sequence[str], request: WriteRequest
+    ) -> Written[tuple[tuple[str, str], ...]]:
+        """Removes own units with their edges; returns (unit_id, content_sha256) of those removed.
+
+        A chain of supersession is closed over the gap. Units that are absent, or not the principal's own, are left out.
+        """
+        ...
+
+    async def link(
+        self, principal: Principal, edges: Sequence[Edge], request: WriteRequest
+    ) -> Written[tuple[WriteStatus, ...]]:
+        """Adds typed edges from own units to visible units; an edge that is there already is EXISTING.
+
+        Raises: as put_units.
+        """
+        ...
+
+    async def unlink(self, principal: Principal, edges: Sequence[Edge], request: WriteRequest) -> Written[int]:
+        """Removes typed edges from own units (source, target, type and role match); returns how many there were."""
+        ...
+
+    async def existing_content(self, tenant_id: str, keys: Sequence[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Which of these (unit_id, content_sha256) have a catalog entry: for the reconciler."""
+        ...
+
+
+class ContextGraph(Protocol):
+    """Distance and topic search over what the principal may see."""
+
+    async def expand(self, principal: Principal, traversal: Traversal, options: ReadOptions) -> Read[Expansion]:
+        """Nearest visible units from the anchors with fewest hops, path and edge-type match, in one statement."""
+        ...
+
+    async def search(self, principal: Principal, query: TopicQuery, options: ReadOptions) -> Read[TopicResult]:
+        """Topic hits of both full-text indexes and the vector index, filtered inside the indexes, in one statement."""
+        ...
+
+    async def list_recent(
+        self, principal: Principal, limit: int, options: ReadOptions
+    ) -> Read[tuple[CatalogEntry, ...]]:
+        """The principal's own newest units in its session, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalRecord:
+    """A retrieval as it is written to the graph: everything explain gives back.
+
+    Attributes:
+        candidates_json: ranked candidates with every contribution, compact JSON.
+        selections: (unit_id, disposition, value, cost, rank) of every candidate that has an edge
+            (SELECTED or DEFERRED) to its unit.
+    """
+
+    retrieval_id: str
+    query_text: str
+    fingerprint: str
+    embedding: Vector | None
+    task_id: str
+    task_step: int
+    strategy: str
+    outcome: Outcome
+    ledger: Ledger
+    partial: bool
+    created_time: datetime
+    duration_ms: float
+    payload_sha256: str
+    candidates_json: str
+    selections: tuple[tuple[str, Disposition, float, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalLogEntry:
+    """What explain reads back."""
+
+    record_json: str
+    agent_id: str
+    session_id: str
+
+
+class FeedbackStore(Protocol):
+    """Retrievals and, later, what was referenced of them."""
+
+    async def record_retrieval(self, principal: Principal, record: RetrievalRecord, timeout_ms: int) -> Written[None]:
+        """Writes the (:Retrieval) node with SELECTED and DEFERRED relationships."""
+        ...
+
+    async def get_retrieval(
+        self, principal: Principal, retrieval_id: str, options: ReadOptions
+    ) -> Read[RetrievalRecord]:
+        """A retrieval of the principal's own agent and session.
+
+        Raises:
+            NotFound: RETRIEVAL_NOT_FOUND, absent or somebody else's.
+        """
+        ...
+
+    async def count_unreferenced(self, principal: Principal, options: ReadOptions) -> Read[dict[str, int]]:
+        """Times each unit was delivered in the principal's last 50 retrievals of the session without being referenced."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as listed: never its secret."""
+
+    key_id: str
+    tenant_id: str
+    agent_id: str
+    roles: frozenset[Role]
+    created_time: datetime
+    expires_time: datetime | None
+
+
+class TenantStore(Protocol):
+    """Tenants, agents, keys, sessions, policies."""
+
+    async def create_tenant(self, tenant_id: str) -> WriteStatus:
+        """Makes a tenant known; writes to an unknown one are refused."""
+        ...
+
+    async def create_key(self, key: ApiKey, secret_sha256: str) -> None:
+        """Stores a key's digest and makes its agent known.
+
+        Raises:
+            NotFound: TENANT_NOT_FOUND.
+        """
+        ...
+
+    async def find_key(self, key_id: str) -> tuple[ApiKey, str] | None:
+        """The key and its secret's sha256, or None when absent, revoked or expired."""
+        ...
+
+    async def list_keys(self, tenant_id: str) -> tuple[ApiKey, ...]:
+        """The tenant's keys by created_time."""
+        ...
+
+    async def revoke_key(self, tenant_id: str, key_id: str) -> bool:
+        """Ends a key at once; False when there is none."""
+        ...
+
+    async def create_policy(self, principal: Principal, policy: Policy, request: WriteRequest) -> Written[Policy]:
+        """Stores a policy."""
+        ...
+
+    async def list_policies(
+        self, principal: Principal, after: tuple[datetime, str] | None, limit: int, options: ReadOptions
+    ) -> Read[tuple[Policy, ...]]:
+        """Policies the principal owns or is a grantee of (an admin: all of the tenant), by created_time, policy_id."""
+        ...
+
+    async def delete_policy(self, principal: Principal, policy_id: str, request: WriteRequest) -> Written[bool]:
+        """Ends a policy of the principal's own (an admin: any of the tenant).
+
+        Raises:
+            NotFound: POLICY_NOT_FOUND.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContentKey:
+    """Names one version of a unit's content. Content-addressed, so a losing concurrent write overwrites nothing."""
+
+    tenant_id: str
+    unit_id: str
+    content_sha256: str
+
+
+class TierStore(Protocol):
+    """Content in hot (memory), warm (LMDB) and cold (S3) storage, with the outbox between warm and cold."""
+
+    async def put(self, contents: Mapping[ContentKey, bytes]) -> None:
+        """Returns when every content is synced in LMDB with an outbox entry, all or none; with
+        write_acknowledgement=cold, when S3 has them too.
+
+        Raises:
+            ResourceExhausted: STORAGE_FULL, disk or map full; nothing was written.
+            Unavailable: COLD_STORE_UNAVAILABLE, S3 does not answer and the setting waits for it.
+        """
+        ...
+
+    async def get(self, keys: Sequence[ContentKey]) -> dict[ContentKey, bytes]:
+        """The contents, fastest tier first, digests checked.
+
+        Raises:
+            Unavailable: CONTENT_PENDING, in no tier that this process reaches (another has not drained its outbox).
+            Unavailable: COLD_STORE_UNAVAILABLE.
+            DataLoss: CONTENT_CORRUPT.
+        """
+        ...
+
+    async def delete(self, keys: Sequence[ContentKey]) -> None:
+        """Removes from hot and warm now, and from cold through the outbox; durable when it returns."""
+        ...
