@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from graphsvc.domain.budget import Ledger
 from graphsvc.domain.candidates import CatalogEntry, Disposition, GraphHit, Outcome, TopicHit
 from graphsvc.domain.tenancy import Policy, Principal, Role
-from graphsvc.domain.units import ContextUnit, ContextUnitKind, Direction, EdgeType, Relation
+from graphsvc.domain.units import ContextUnit, ContextUnitKind, Direction, EdgeType, Relation, Tier
 
 Vector = NDArray[np.float32]
 T = TypeVar("T")
@@ -498,6 +498,18 @@ class ContentKey:
     content_sha256: str
 
 
+@dataclass(frozen=True, slots=True)
+class StoredContent:
+    """A content as a tier lists it.
+
+    Attributes:
+        stored_time: when it was last put there (aware UTC): a repeated put counts anew.
+    """
+
+    key: ContentKey
+    stored_time: datetime
+
+
 class TierStore(Protocol):
     """Content in hot (memory), warm (LMDB) and cold (S3) storage, with the outbox between warm and cold."""
 
@@ -523,4 +535,21 @@ class TierStore(Protocol):
 
     async def delete(self, keys: Sequence[ContentKey]) -> None:
         """Removes from hot and warm now, and from cold through the outbox; durable when it returns."""
+        ...
+
+    async def list_keys(
+        self, tier: Literal[Tier.WARM, Tier.COLD], after: ContentKey | None, limit: int
+    ) -> tuple[StoredContent, ...]:
+        """What a tier holds after the given key in the tier's own order, at most ``limit`` (1 to 1000); empty: the end.
+
+        Raises:
+            Unavailable: COLD_STORE_UNAVAILABLE.
+        """
+        ...
+
+    async def delete_stored_before(self, keys: Sequence[ContentKey], cutoff: datetime) -> int:
+        """As delete, but spares what was put at or after ``cutoff``; returns how many were not spared.
+
+        A put that comes between the caller's decision and this call therefore wins.
+        """
         ...
