@@ -26,7 +26,11 @@ if _version_not_supported:
 
 
 class ContextServiceStub:
-    """Units and typed edges. Every call needs an API key; tenant and agent are the key's.
+    """Units and typed edges. Every call needs an API key (metadata `authorization: Bearer gsk_...`); tenant and agent are the
+    key's. Names (ids, keys, roles, paths) hold no control characters. Metadata `x-request-id` names a call in the log.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     def __init__(self, channel):
@@ -68,7 +72,11 @@ class ContextServiceStub:
 
 
 class ContextServiceServicer:
-    """Units and typed edges. Every call needs an API key; tenant and agent are the key's.
+    """Units and typed edges. Every call needs an API key (metadata `authorization: Bearer gsk_...`); tenant and agent are the
+    key's. Names (ids, keys, roles, paths) hold no control characters. Metadata `x-request-id` names a call in the log.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     def PutUnits(self, request, context):
@@ -87,19 +95,24 @@ class ContextServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetUnits(self, request, context):
-        """Returns visible units by id, in the given order.
-        Limits: 1 to 1000 ids. Role: reader.
+        """Returns visible units by id, in the given order. Reads only.
+        Limits: 1 to 1000 ids, 16 MiB of content. Role: reader.
         Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE): malformed.
+        Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED): more than 16 MiB of content; ask for fewer units.
         Errors: UNAVAILABLE (CONTENT_PENDING, COLD_STORE_UNAVAILABLE): the content cannot be reached now.
+        Errors: DATA_LOSS (CONTENT_CORRUPT): stored content does not match its digest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUnits(self, request, context):
-        """Lists visible units by created_time, then unit_id.
-        Limits: pages of 1 to 1000. Role: reader.
-        Errors: INVALID_ARGUMENT (FIELD_INVALID, PAGE_TOKEN_INVALID): malformed, or a token of another list or caller.
+        """Lists visible units by created_time, then unit_id. Reads only.
+        Limits: pages of 1 to 1000 units; one with content also ends before 16 MiB. Role: reader.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE): malformed.
+        Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID): a token of another list or caller.
+        Errors: UNAVAILABLE (CONTENT_PENDING, COLD_STORE_UNAVAILABLE): the content cannot be reached now.
+        Errors: DATA_LOSS (CONTENT_CORRUPT): stored content does not match its digest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -108,7 +121,7 @@ class ContextServiceServicer:
     def DeleteUnits(self, request, context):
         """Removes the caller's own units from graph, indexes and content stores for good. Absent ids are no error.
         A chain of supersession closes over the gap. Idempotent. Limits: 1 to 1000 ids. Role: writer.
-        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_TOO_LARGE, REQUEST_ID_REUSED): malformed.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, REQUEST_ID_REUSED): malformed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -117,7 +130,7 @@ class ContextServiceServicer:
     def LinkUnits(self, request, context):
         """Adds typed edges from the caller's own units to visible units, all or none. Idempotent.
         Limits: 1 to 1000 edges. Role: writer.
-        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, SELF_LOOP, REQUEST_ID_REUSED): malformed.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, SELF_LOOP, REQUEST_ID_REUSED): malformed.
         Errors: NOT_FOUND (UNIT_NOT_FOUND): an end is absent, not visible, or its source is not the caller's own.
         Errors: FAILED_PRECONDITION (SUPERSESSION_ORDER): the target of a supersession is not older.
         """
@@ -128,7 +141,7 @@ class ContextServiceServicer:
     def UnlinkUnits(self, request, context):
         """Removes typed edges from the caller's own units; absent edges are no error. Idempotent.
         Limits: 1 to 1000 edges. Role: writer.
-        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, REQUEST_ID_REUSED): malformed.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, SELF_LOOP, REQUEST_ID_REUSED): malformed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -176,7 +189,11 @@ def add_ContextServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ContextService:
-    """Units and typed edges. Every call needs an API key; tenant and agent are the key's.
+    """Units and typed edges. Every call needs an API key (metadata `authorization: Bearer gsk_...`); tenant and agent are the
+    key's. Names (ids, keys, roles, paths) hold no control characters. Metadata `x-request-id` names a call in the log.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     @staticmethod

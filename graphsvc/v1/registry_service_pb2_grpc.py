@@ -27,6 +27,9 @@ if _version_not_supported:
 
 class RegistryServiceStub:
     """Who shares what with whom, inside a tenant. Nothing crosses tenants.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     def __init__(self, channel):
@@ -54,12 +57,15 @@ class RegistryServiceStub:
 
 class RegistryServiceServicer:
     """Who shares what with whom, inside a tenant. Nothing crosses tenants.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     def CreatePolicy(self, request, context):
         """Shares the caller's own units with other agents or sessions of its tenant. An admin may share any agent's.
         Idempotent by request_id. Limits: 64 policies for one grantee, 1000 for a tenant. Role: writer.
-        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, REQUEST_ID_REUSED): malformed.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, REQUEST_ID_REUSED): malformed.
         Errors: PERMISSION_DENIED (ROLE_MISSING): another agent's units without the role admin.
         Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED): too many policies.
         """
@@ -68,16 +74,18 @@ class RegistryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListPolicies(self, request, context):
-        """Lists the policies that the caller owns or that grant it something; an admin sees all of its tenant.
+        """Lists the policies that the caller owns or that grant it something; an admin sees all of its tenant. Reads only.
         Limits: pages of 1 to 1000. Role: reader.
-        Errors: INVALID_ARGUMENT (FIELD_INVALID, PAGE_TOKEN_INVALID): malformed.
+        Errors: INVALID_ARGUMENT (FIELD_INVALID, PAGE_TOKEN_INVALID): malformed, or a token of another caller.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeletePolicy(self, request, context):
-        """Ends a policy of the caller's own at once; an admin may end any of its tenant. Idempotent by request_id. Role: writer.
+        """Ends a policy of the caller's own at once; an admin may end any of its tenant. Idempotent by request_id.
+        Limits: one policy a call. Role: writer.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, REQUEST_ID_REUSED): malformed.
         Errors: NOT_FOUND (POLICY_NOT_FOUND): absent or not the caller's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -112,6 +120,9 @@ def add_RegistryServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class RegistryService:
     """Who shares what with whom, inside a tenant. Nothing crosses tenants.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     @staticmethod

@@ -27,6 +27,9 @@ if _version_not_supported:
 
 class RetrievalServiceStub:
     """Retrieval under a hard token budget, and its explanation.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     def __init__(self, channel):
@@ -49,22 +52,28 @@ class RetrievalServiceStub:
 
 class RetrievalServiceServicer:
     """Retrieval under a hard token budget, and its explanation.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     def Retrieve(self, request, context):
         """Selects, within the budget, the units that are worth their tokens, and renders them.
         Writes a (:Retrieval) with what was decided. Not idempotent: every call is a retrieval of its own.
-        An empty answer is no error: see `outcome`. Role: reader.
+        An empty answer is no error: see `outcome`.
+        Limits: budgets of 10,000,000 tokens, 32 anchors, 4 hops, a query of 32 KiB. Role: reader.
         Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, EMBEDDING_INVALID, MODEL_UNKNOWN): malformed.
         Errors: UNAVAILABLE (GRAPH_UNAVAILABLE, EMBEDDER_UNAVAILABLE, CONTENT_PENDING, COLD_STORE_UNAVAILABLE): try again after RetryInfo.
+        Errors: DATA_LOSS (CONTENT_CORRUPT): stored content does not match its digest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExplainRetrieval(self, request, context):
-        """Returns what a retrieval of the caller's own session decided, with every feature's contribution.
-        Idempotent. Role: reader.
+        """Returns what a retrieval of the caller's own session decided, with every feature's contribution. Reads only.
+        Limits: one retrieval a call. Role: reader.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE): malformed.
         Errors: NOT_FOUND (RETRIEVAL_NOT_FOUND): absent or another caller's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -94,6 +103,9 @@ def add_RetrievalServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class RetrievalService:
     """Retrieval under a hard token budget, and its explanation.
+    Errors of every call: UNAUTHENTICATED (CREDENTIALS_MISSING, CREDENTIALS_INVALID), PERMISSION_DENIED (ROLE_MISSING,
+    OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
+    REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
 
     @staticmethod

@@ -1,0 +1,1 @@
+"""The gRPC edge: identity, messages to domain types and back, errors as google.rpc.Status."""
