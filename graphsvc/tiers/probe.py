@@ -1,7 +1,4 @@
-"""What ``graphsvc doctor`` asks LMDB and S3. Neither probe changes anything that the service has written.
-
-Source: issue 3, 1.
-"""
+"""What ``graphsvc doctor`` asks LMDB and S3. Neither probe changes anything that the service has written."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ def probe_warm(path: Path) -> WarmProbe:
     if not (path / "data.mdb").exists():
         return WarmProbe(exists=False, map_bytes=0, used_bytes=0, free_bytes=free)
     try:
-        # As large as it is on disk; read-only; with the lock table, which keeps a writer from reusing the pages that are
+        # As large as it is on disk; read-only; with the lock table, which keeps a writer from reusing pages that are
         # read here.
         with contextlib.closing(
             lmdb.open(str(path), map_size=0, readonly=True, create=False, max_dbs=4)
