@@ -1,0 +1,12 @@
+// Policies of a tenant.
+// Mode: SCHEMA
+// Params: none
+// Returns: none
+// Order: none
+// Index: none
+// Serves: schema.apply
+// Source: cypher_perf.md, section 4
+
+CYPHER 25
+CREATE RANGE INDEX policy_tenant IF NOT EXISTS
+FOR (n:Policy) ON (n.tenant_id);
