@@ -1,0 +1,1 @@
+"""The rules and nouns of the service: pure, no input or output."""
