@@ -29,6 +29,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 
 from graphsvc.domain.candidates import CandidateSource, Contribution, Disposition, Outcome
+from graphsvc.domain.tenancy import Role
 from graphsvc.domain.units import (
     ContextUnitKind,
     Direction,
@@ -266,6 +267,15 @@ class Explanation:
     partial: bool
     candidates: tuple[RankedUnit, ...]
     duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallerInfo:
+    """Who the credentials say the caller is."""
+
+    tenant_id: str
+    agent_id: str
+    roles: frozenset[Role]
 
 
 @dataclass(frozen=True, slots=True)
@@ -614,6 +624,16 @@ class GraphsvcClient:
         )
         return _explanation(response)
 
+    async def get_principal(self) -> CallerInfo:
+        """Who the credentials say the caller is."""
+        response = await self._call(
+            lambda at: at.registry.GetPrincipal,
+            registry_service_pb2.GetPrincipalRequest(),
+            registry_service_pb2.GetPrincipalResponse,
+        )
+        roles = frozenset(Role[registry_service_pb2.Role.Name(role).removeprefix("ROLE_")] for role in response.roles)
+        return CallerInfo(response.tenant_id, response.agent_id, roles)
+
     async def create_policy(
         self,
         *,
@@ -881,6 +901,7 @@ class GraphsvcClientSync:
     retrieve = _waiting(GraphsvcClient.retrieve)
     explain = _waiting(GraphsvcClient.explain)
     create_policy = _waiting(GraphsvcClient.create_policy)
+    get_principal = _waiting(GraphsvcClient.get_principal)
     list_policies = _iterating(GraphsvcClient.list_policies)
     delete_policy = _waiting(GraphsvcClient.delete_policy)
 

@@ -225,7 +225,7 @@ class Traversal:
 
     Attributes:
         task_ids: tasks whose units are at distance 1.
-        unit_ids: units that are anchors themselves (distance 0; not candidates unless also found by search).
+        unit_ids: units that are anchors themselves; the visible ones are hits with hop_count 0.
         directions: edge types that may be followed and which way, seen from the anchor; empty: all four, both ways.
         wanted: edge types that count as a match; empty: those that may be followed.
         max_hops: 1 to 4.
@@ -254,7 +254,7 @@ class Expansion:
 
     Attributes:
         hits: by hop_count, then match_count descending, then unit_id; the nearest ``limit`` and every reached candidate.
-        anchor_ids: the anchors that exist and are visible ("task:ID" for tasks).
+        anchor_ids: the anchors that are visible, sorted ("task:ID" for tasks, visible when one of their units is).
         partial: a scan limit cut the search, so farther units or shorter paths may be missing.
         blocked_count: reached units left out because the query rejects them.
     """
@@ -292,7 +292,7 @@ class TopicResult:
     partial: bool
     blocked_count: int
     visible_scopes: int
-    """Scopes (own session, policies) the search covered that hold at least one unit; 0: nothing is permitted."""
+    """0: nothing is permitted, no scope (own session, policies) holds a unit; 1 or more: there is something to see."""
 
 
 class UnitStore(Protocol):

@@ -17,11 +17,8 @@ from graphsvc.domain.errors import ErrorReason, InvalidArgument
 
 ENV_PREFIX = "GRAPHSVC_"
 
-TEST_VARIABLES = frozenset(
-    f"GRAPHSVC_TEST_{name}"
-    for name in ("NEO4J_URI", "NEO4J_USER", "NEO4J_PASSWORD", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")
-)
-"""Variables that only the test suite reads; the service ignores them."""
+TEST_PREFIX = "GRAPHSVC_TEST_"
+"""Begins the variables that only the test suite reads; the service ignores them."""
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 
@@ -205,6 +202,14 @@ class Settings(BaseSettings):
         description="Edges a traversal reads per hop; when it cuts, the answer says partial.",
     )
 
+    # Client commands (ingest, retrieve, explain, policy)
+    target: str | None = Field(
+        default=None, description="host:port of the service to call; unset: the one that runs on state_dir."
+    )
+    api_key: SecretStr | None = Field(
+        default=None, description="API key to call it with; unset: the local stack's own, for the local stack only."
+    )
+
     # Logs
     log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Lowest level logged.")
 
@@ -238,8 +243,14 @@ def load_settings(**overrides: object) -> Settings:
         InvalidArgument: SETTING_INVALID for an unknown ``GRAPHSVC_*`` variable or a value out of range; the message
             names the variable and what it takes.
     """
-    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields} | TEST_VARIABLES
-    unknown = sorted(name for name in os.environ if name.upper().startswith(ENV_PREFIX) and name.upper() not in known)
+    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields}
+    unknown = sorted(
+        name
+        for name in os.environ
+        if name.upper().startswith(ENV_PREFIX)
+        and not name.upper().startswith(TEST_PREFIX)
+        and name.upper() not in known
+    )
     if unknown:
         raise InvalidArgument(
             ErrorReason.SETTING_INVALID,

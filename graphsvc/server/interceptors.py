@@ -42,8 +42,9 @@ from graphsvc.server.convert import MAX_REQUEST_BYTES
 PACKAGE_PREFIX = "/graphsvc.v1."
 """Methods of the public API; others (health, reflection) need no key."""
 
-ROLES: Mapping[str, Role] = MappingProxyType(
+ROLES: Mapping[str, Role | None] = MappingProxyType(
     {
+        "/graphsvc.v1.RegistryService/GetPrincipal": None,
         "/graphsvc.v1.ContextService/PutUnits": Role.WRITER,
         "/graphsvc.v1.ContextService/GetUnits": Role.READER,
         "/graphsvc.v1.ContextService/ListUnits": Role.READER,
@@ -57,7 +58,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
         "/graphsvc.v1.RegistryService/DeletePolicy": Role.WRITER,
     }
 )
-"""The role each RPC needs. One without an entry refuses to start."""
+"""The role each RPC needs; None: any. One without an entry refuses to start."""
 
 DEFAULT_DEADLINE_S = 30.0
 """Of a call that brings none."""
@@ -119,7 +120,7 @@ def current_call() -> Call:
     return _current.get()
 
 
-def check_roles(methods: Iterable[str], roles: Mapping[str, Role] = ROLES) -> None:
+def check_roles(methods: Iterable[str], roles: Mapping[str, Role | None] = ROLES) -> None:
     """Returns when every method has a role and every role a method.
 
     Args:
@@ -244,7 +245,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMiss
                 key = await self._identify(metadata)
                 line["tenant_id"], line["agent_id"], line["key_id"] = key.tenant_id, key.agent_id, key.key_id
                 role = ROLES[method]
-                if role not in key.roles:
+                if role is not None and role not in key.roles:
                     raise PermissionDenied(
                         ErrorReason.ROLE_MISSING, f"the key lacks the role {role.value}", required_role=role.value
                     )

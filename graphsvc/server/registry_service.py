@@ -22,6 +22,17 @@ class RegistryService(registry_service_pb2_grpc.RegistryServiceServicer):
         self._registry = registry
         self._reader = reader
 
+    async def GetPrincipal(
+        self, request: registry_service_pb2.GetPrincipalRequest, context: Any
+    ) -> registry_service_pb2.GetPrincipalResponse:
+        """Who the caller is."""
+        caller = self._reader.registrar()
+        return registry_service_pb2.GetPrincipalResponse(
+            tenant_id=caller.tenant_id,
+            agent_id=caller.agent_id,
+            roles=[registry_service_pb2.Role.Value(f"ROLE_{role.name}") for role in sorted(caller.roles)],
+        )
+
     async def CreatePolicy(
         self, request: registry_service_pb2.CreatePolicyRequest, context: Any
     ) -> registry_service_pb2.CreatePolicyResponse:

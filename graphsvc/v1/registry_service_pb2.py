@@ -26,27 +26,33 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from graphsvc.v1 import core_pb2 as graphsvc_dot_v1_dot_core__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"graphsvc/v1/registry_service.proto\x12\x0bgraphsvc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16graphsvc/v1/core.proto\"\xa8\x02\n\x06Policy\x12\x11\n\tpolicy_id\x18\x01 \x01(\t\x12\x16\n\x0eowner_agent_id\x18\x02 \x01(\t\x12\x18\n\x10owner_session_id\x18\x03 \x01(\t\x12\x18\n\x10grantee_agent_id\x18\x04 \x01(\t\x12\x1a\n\x12grantee_session_id\x18\x05 \x01(\t\x12+\n\x05kinds\x18\x06 \x03(\x0e\x32\x1c.graphsvc.v1.ContextUnitKind\x12\x30\n\x0c\x65xpires_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0c\x63reated_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\t \x01(\t\"N\n\x13\x43reatePolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12#\n\x06policy\x18\x02 \x01(\x0b\x32\x13.graphsvc.v1.Policy\"i\n\x14\x43reatePolicyResponse\x12#\n\x06policy\x18\x01 \x01(\x0b\x32\x13.graphsvc.v1.Policy\x12,\n\x08revision\x18\x02 \x01(\x0b\x32\x1a.graphsvc.v1.RevisionToken\"k\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12-\n\x0b\x63onsistency\x18\x03 \x01(\x0b\x32\x18.graphsvc.v1.Consistency\"V\n\x14ListPoliciesResponse\x12%\n\x08policies\x18\x01 \x03(\x0b\x32\x13.graphsvc.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"<\n\x13\x44\x65letePolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\"D\n\x14\x44\x65letePolicyResponse\x12,\n\x08revision\x18\x01 \x01(\x0b\x32\x1a.graphsvc.v1.RevisionToken2\x90\x02\n\x0fRegistryService\x12S\n\x0c\x43reatePolicy\x12 .graphsvc.v1.CreatePolicyRequest\x1a!.graphsvc.v1.CreatePolicyResponse\x12S\n\x0cListPolicies\x12 .graphsvc.v1.ListPoliciesRequest\x1a!.graphsvc.v1.ListPoliciesResponse\x12S\n\x0c\x44\x65letePolicy\x12 .graphsvc.v1.DeletePolicyRequest\x1a!.graphsvc.v1.DeletePolicyResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"graphsvc/v1/registry_service.proto\x12\x0bgraphsvc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16graphsvc/v1/core.proto\"\xa8\x02\n\x06Policy\x12\x11\n\tpolicy_id\x18\x01 \x01(\t\x12\x16\n\x0eowner_agent_id\x18\x02 \x01(\t\x12\x18\n\x10owner_session_id\x18\x03 \x01(\t\x12\x18\n\x10grantee_agent_id\x18\x04 \x01(\t\x12\x1a\n\x12grantee_session_id\x18\x05 \x01(\t\x12+\n\x05kinds\x18\x06 \x03(\x0e\x32\x1c.graphsvc.v1.ContextUnitKind\x12\x30\n\x0c\x65xpires_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0c\x63reated_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ncreated_by\x18\t \x01(\t\"\x15\n\x13GetPrincipalRequest\"]\n\x14GetPrincipalResponse\x12\x11\n\ttenant_id\x18\x01 \x01(\t\x12\x10\n\x08\x61gent_id\x18\x02 \x01(\t\x12 \n\x05roles\x18\x03 \x03(\x0e\x32\x11.graphsvc.v1.Role\"N\n\x13\x43reatePolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12#\n\x06policy\x18\x02 \x01(\x0b\x32\x13.graphsvc.v1.Policy\"i\n\x14\x43reatePolicyResponse\x12#\n\x06policy\x18\x01 \x01(\x0b\x32\x13.graphsvc.v1.Policy\x12,\n\x08revision\x18\x02 \x01(\x0b\x32\x1a.graphsvc.v1.RevisionToken\"k\n\x13ListPoliciesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12-\n\x0b\x63onsistency\x18\x03 \x01(\x0b\x32\x18.graphsvc.v1.Consistency\"V\n\x14ListPoliciesResponse\x12%\n\x08policies\x18\x01 \x03(\x0b\x32\x13.graphsvc.v1.Policy\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"<\n\x13\x44\x65letePolicyRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tpolicy_id\x18\x02 \x01(\t\"D\n\x14\x44\x65letePolicyResponse\x12,\n\x08revision\x18\x01 \x01(\x0b\x32\x1a.graphsvc.v1.RevisionToken*`\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_READER\x10\x01\x12\x0f\n\x0bROLE_WRITER\x10\x02\x12\x10\n\x0cROLE_ANALYST\x10\x03\x12\x0e\n\nROLE_ADMIN\x10\x04\x32\xe5\x02\n\x0fRegistryService\x12S\n\x0cGetPrincipal\x12 .graphsvc.v1.GetPrincipalRequest\x1a!.graphsvc.v1.GetPrincipalResponse\x12S\n\x0c\x43reatePolicy\x12 .graphsvc.v1.CreatePolicyRequest\x1a!.graphsvc.v1.CreatePolicyResponse\x12S\n\x0cListPolicies\x12 .graphsvc.v1.ListPoliciesRequest\x1a!.graphsvc.v1.ListPoliciesResponse\x12S\n\x0c\x44\x65letePolicy\x12 .graphsvc.v1.DeletePolicyRequest\x1a!.graphsvc.v1.DeletePolicyResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'graphsvc.v1.registry_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ROLE']._serialized_start=1041
+  _globals['_ROLE']._serialized_end=1137
   _globals['_POLICY']._serialized_start=109
   _globals['_POLICY']._serialized_end=405
-  _globals['_CREATEPOLICYREQUEST']._serialized_start=407
-  _globals['_CREATEPOLICYREQUEST']._serialized_end=485
-  _globals['_CREATEPOLICYRESPONSE']._serialized_start=487
-  _globals['_CREATEPOLICYRESPONSE']._serialized_end=592
-  _globals['_LISTPOLICIESREQUEST']._serialized_start=594
-  _globals['_LISTPOLICIESREQUEST']._serialized_end=701
-  _globals['_LISTPOLICIESRESPONSE']._serialized_start=703
-  _globals['_LISTPOLICIESRESPONSE']._serialized_end=789
-  _globals['_DELETEPOLICYREQUEST']._serialized_start=791
-  _globals['_DELETEPOLICYREQUEST']._serialized_end=851
-  _globals['_DELETEPOLICYRESPONSE']._serialized_start=853
-  _globals['_DELETEPOLICYRESPONSE']._serialized_end=921
-  _globals['_REGISTRYSERVICE']._serialized_start=924
-  _globals['_REGISTRYSERVICE']._serialized_end=1196
+  _globals['_GETPRINCIPALREQUEST']._serialized_start=407
+  _globals['_GETPRINCIPALREQUEST']._serialized_end=428
+  _globals['_GETPRINCIPALRESPONSE']._serialized_start=430
+  _globals['_GETPRINCIPALRESPONSE']._serialized_end=523
+  _globals['_CREATEPOLICYREQUEST']._serialized_start=525
+  _globals['_CREATEPOLICYREQUEST']._serialized_end=603
+  _globals['_CREATEPOLICYRESPONSE']._serialized_start=605
+  _globals['_CREATEPOLICYRESPONSE']._serialized_end=710
+  _globals['_LISTPOLICIESREQUEST']._serialized_start=712
+  _globals['_LISTPOLICIESREQUEST']._serialized_end=819
+  _globals['_LISTPOLICIESRESPONSE']._serialized_start=821
+  _globals['_LISTPOLICIESRESPONSE']._serialized_end=907
+  _globals['_DELETEPOLICYREQUEST']._serialized_start=909
+  _globals['_DELETEPOLICYREQUEST']._serialized_end=969
+  _globals['_DELETEPOLICYRESPONSE']._serialized_start=971
+  _globals['_DELETEPOLICYRESPONSE']._serialized_end=1039
+  _globals['_REGISTRYSERVICE']._serialized_start=1140
+  _globals['_REGISTRYSERVICE']._serialized_end=1497
 # @@protoc_insertion_point(module_scope)

@@ -38,6 +38,11 @@ class RegistryServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.GetPrincipal = channel.unary_unary(
+                '/graphsvc.v1.RegistryService/GetPrincipal',
+                request_serializer=graphsvc_dot_v1_dot_registry__service__pb2.GetPrincipalRequest.SerializeToString,
+                response_deserializer=graphsvc_dot_v1_dot_registry__service__pb2.GetPrincipalResponse.FromString,
+                _registered_method=True)
         self.CreatePolicy = channel.unary_unary(
                 '/graphsvc.v1.RegistryService/CreatePolicy',
                 request_serializer=graphsvc_dot_v1_dot_registry__service__pb2.CreatePolicyRequest.SerializeToString,
@@ -61,6 +66,14 @@ class RegistryServiceServicer:
     OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
     REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
+
+    def GetPrincipal(self, request, context):
+        """Returns who the credentials say the caller is. Reads only. Limits: no parameters. Role: any.
+        Errors: UNAUTHENTICATED (CREDENTIALS_INVALID): the key is unknown, expired or revoked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def CreatePolicy(self, request, context):
         """Shares the caller's own units with other agents or sessions of its tenant. An admin may share any agent's.
@@ -95,6 +108,11 @@ class RegistryServiceServicer:
 
 def add_RegistryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'GetPrincipal': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPrincipal,
+                    request_deserializer=graphsvc_dot_v1_dot_registry__service__pb2.GetPrincipalRequest.FromString,
+                    response_serializer=graphsvc_dot_v1_dot_registry__service__pb2.GetPrincipalResponse.SerializeToString,
+            ),
             'CreatePolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.CreatePolicy,
                     request_deserializer=graphsvc_dot_v1_dot_registry__service__pb2.CreatePolicyRequest.FromString,
@@ -124,6 +142,33 @@ class RegistryService:
     OTHER_TENANT: a token of another tenant), INVALID_ARGUMENT (REVISION_TOKEN_INVALID), ABORTED (GRAPH_CONTENTION,
     REVISION_STALE), UNAVAILABLE (GRAPH_UNAVAILABLE), DEADLINE_EXCEEDED (DEADLINE_PASSED), INTERNAL (INTERNAL_FAULT).
     """
+
+    @staticmethod
+    def GetPrincipal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/graphsvc.v1.RegistryService/GetPrincipal',
+            graphsvc_dot_v1_dot_registry__service__pb2.GetPrincipalRequest.SerializeToString,
+            graphsvc_dot_v1_dot_registry__service__pb2.GetPrincipalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def CreatePolicy(request,
