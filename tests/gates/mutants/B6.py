@@ -1,0 +1,23 @@
+"""Mutant: nothing is too dear for its value."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from graphsvc import app
+from graphsvc.services.retrievals import RetrievalSettings
+from graphsvc.settings import Settings
+
+TESTS = "test_B6_nothing"
+
+
+def apply(patch: pytest.MonkeyPatch) -> None:
+    real = app.retrieval_settings
+
+    def retrieval_settings(settings: Settings) -> RetrievalSettings:
+        made = real(settings)
+        return dataclasses.replace(made, thresholds=dataclasses.replace(made.thresholds, min_value_threshold=0.0))
+
+    patch.setattr(app, "retrieval_settings", retrieval_settings)
