@@ -1,0 +1,1 @@
+"""graphsvc: context for AI agents that is worth its tokens."""

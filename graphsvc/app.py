@@ -61,6 +61,8 @@ ADAPTER_GROUP = "graphsvc.adapters"
 DEFAULT_ADAPTER = "plain_text"
 WARM_ROUNDS = 3
 """Runs of each statement before SERVING: the first plans, the second still compiles (cypher_perf, pitfall 10)."""
+WARM_TENANTS = ("graphsvc-warm-up", "warm-up", "w")
+"""Neo4j plans a statement once for each class of a text parameter's length: 11 characters and more, 2 to 10, and 1."""
 
 _log = structlog.get_logger("graphsvc.app")
 
@@ -291,7 +293,12 @@ async def warm_statements(stores: GraphStores, *, embedder_dimensions: int) -> N
 
     The tenant does not exist, so reads find nothing and writes are refused; the plans are the same.
     """
-    nobody = Principal("graphsvc-warm-up", "nobody", "none", frozenset())
+    for tenant_id, rounds in zip(WARM_TENANTS, (WARM_ROUNDS, 1, 1), strict=True):
+        for _ in range(rounds):
+            await _run_statements(stores, Principal(tenant_id, "nobody", "none", frozenset()), embedder_dimensions)
+
+
+async def _run_statements(stores: GraphStores, nobody: Principal, embedder_dimensions: int) -> None:
     options = ReadOptions(timeout_ms=60_000)
     write = WriteRequest("warm-up", "0" * 64, options.timeout_ms)
     now = SystemClock().now()
@@ -315,20 +322,19 @@ async def warm_statements(stores: GraphStores, *, embedder_dimensions: int) -> N
         candidates_json="[]",
         selections=(),
     )
-    for _ in range(WARM_ROUNDS):
-        await stores.tenants.find_key("none")
-        await stores.graph.search(nobody, TopicQuery("warm up", vector), options)
-        await stores.graph.expand(nobody, Traversal(task_ids=("none",), unit_ids=("none",)), options)
-        await stores.feedback.count_unreferenced(nobody, options)
-        await stores.units.get_units(nobody, ["none"], options)
-        await stores.units.list_units(nobody, UnitFilter(), None, 1, options)
-        for refused in (
-            stores.units.put_units(nobody, [NewUnit(unit, vector, "", ())], write),
-            stores.units.delete_units(nobody, ["none"], write),
-            stores.feedback.record_retrieval(nobody, record, options.timeout_ms),
-        ):
-            with contextlib.suppress(NotFound):
-                await refused
+    await stores.tenants.find_key("none")
+    await stores.graph.search(nobody, TopicQuery("warm up", vector), options)
+    await stores.graph.expand(nobody, Traversal(task_ids=("none",), unit_ids=("none",)), options)
+    await stores.feedback.count_unreferenced(nobody, options)
+    await stores.units.get_units(nobody, ["none"], options)
+    await stores.units.list_units(nobody, UnitFilter(), None, 1, options)
+    for refused in (
+        stores.units.put_units(nobody, [NewUnit(unit, vector, "", (), "")], write),
+        stores.units.delete_units(nobody, ["none"], write),
+        stores.feedback.record_retrieval(nobody, record, options.timeout_ms),
+    ):
+        with contextlib.suppress(NotFound):
+            await refused
 
 
 async def ensure_local_key(stores: GraphStores, state_dir: Path) -> str:

@@ -60,7 +60,7 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        """One unit-length vector of ``dimensions`` numbers a text, in order; None where a text has none (no known word).
+        """One unit-length vector of ``dimensions`` numbers a text, in order; None for a text without a known word.
 
         Raises:
             Unavailable: EMBEDDER_UNAVAILABLE when an endpoint does not answer.
@@ -116,6 +116,8 @@ class NewUnit:
     search_terms: str
     """What full-text search indexes besides the excerpt: split identifiers, path, key phrases; accents folded."""
     key_phrases: tuple[str, ...]
+    term_frequencies: str
+    """How often each stem stands in the excerpt and path (``ranking.lexical``), for scoring."""
 
 
 class WriteStatus(StrEnum):
@@ -161,7 +163,7 @@ class WriteRequest:
 
     Attributes:
         request_id: caller's, 1 to 128 characters.
-        fingerprint: sha256 of the request's canonical bytes; another fingerprint under the same id is REQUEST_ID_REUSED.
+        fingerprint: sha256 of the request's canonical bytes; another under the same id is REQUEST_ID_REUSED.
         timeout_ms: what is left of the caller's deadline, at most the write timeout.
     """
 
@@ -253,7 +255,7 @@ class Expansion:
     """What a traversal found.
 
     Attributes:
-        hits: by hop_count, then match_count descending, then unit_id; the nearest ``limit`` and every reached candidate.
+        hits: by hop_count, match_count descending, unit_id; the nearest ``limit`` and every reached candidate.
         anchor_ids: the anchors that are visible, sorted ("task:ID" for tasks, visible when one of their units is).
         partial: a scan limit cut the search, so farther units or shorter paths may be missing.
         blocked_count: reached units left out because the query rejects them.
@@ -427,7 +429,7 @@ class FeedbackStore(Protocol):
         ...
 
     async def count_unreferenced(self, principal: Principal, options: ReadOptions) -> Read[dict[str, int]]:
-        """Times each unit was delivered in the principal's last 50 retrievals of the session without being referenced."""
+        """Times each unit was delivered, unreferenced, in the principal's last 50 retrievals of the session."""
         ...
 
 
@@ -514,8 +516,9 @@ class TierStore(Protocol):
     """Content in hot (memory), warm (LMDB) and cold (S3) storage, with the outbox between warm and cold."""
 
     async def put(self, contents: Mapping[ContentKey, bytes]) -> None:
-        """Returns when every content is synced in LMDB with an outbox entry, all or none; with
-        write_acknowledgement=cold, when S3 has them too.
+        """Returns when every content is synced in LMDB with an outbox entry, all or none.
+
+        With write_acknowledgement=cold, when S3 has them too.
 
         Raises:
             ResourceExhausted: STORAGE_FULL, disk or map full; nothing was written.

@@ -19,7 +19,7 @@
 //     scope_limit (integer, 1 to 100): scopes searched at most; a Lucene query takes 1,024 clauses.
 //     group_limit (integer, 1 to 100): vector searches at most.
 // Returns:
-//   hits (list of list): [Lucene score or null, cosine in [-1, 1] or null, successor's unit_id or '', entry] each.
+//   hits (list of list): [term frequencies, null when not found by words; cosine in [-1, 1] or null; successor's unit_id or '', entry] each.
 //   blocked_count (integer): units found that the query rejects.
 //   visible_scopes (integer): 0: there is no unit the caller may see; else 1 or more.
 //   partial (boolean): more scopes than limits, or rows of the indexes that did not exist as of that time.
@@ -172,7 +172,7 @@ CALL (grants, blocked, rows) {
       RETURN unit.unit_id ORDER BY unit.unit_id LIMIT 1
     } AS successors
   WITH reached AS unit, row, coalesce(head(successors), '') AS superseded_by
-  RETURN collect([row[1], row[2], superseded_by,
+  RETURN collect([CASE WHEN row[1] IS NULL THEN null ELSE unit.term_frequencies END, row[2], superseded_by,
     // entry: begin
     [
       unit.unit_id, unit.unit_key, unit.agent_id, unit.session_id, unit.task_step, unit.kind, unit.epistemic_status,

@@ -26,6 +26,8 @@ ASKING_AGENT = "demo-asker"
 ASKING_SESSION = "demo"
 MODEL = "gpt-5"
 SHOWN_ROWS = 12
+DEMO_QUERY_TIMEOUT_MS = 5000
+"""A Neo4j that started seconds ago still compiles what it runs; on a busy machine 300 ms are not enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,9 @@ def demo(
     from graphsvc.local.stack import LocalStack
 
     base = load_settings()
-    settings = load_settings(state_dir=state_dir or base.state_dir / "demo", grpc_port=0)
+    settings = load_settings(
+        state_dir=state_dir or base.state_dir / "demo", grpc_port=0, query_timeout_ms=DEMO_QUERY_TIMEOUT_MS
+    )
     console = Console(highlight=False)
     with ConsoleProgress() as progress, LocalStack(settings) as stack:
         endpoints = stack.start(progress)

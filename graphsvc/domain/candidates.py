@@ -118,7 +118,7 @@ class TopicHit:
 
     entry: CatalogEntry
     full_text_score: float | None
-    """Lucene's BM25 score, above 0, comparable within one query only."""
+    """BM25 over the visible hits of the query (``ranking.lexical``), 0 or more, comparable within one query only."""
     vector_score: float | None
     """Cosine similarity in [-1, 1]."""
     superseded_by: str

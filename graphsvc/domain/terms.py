@@ -46,9 +46,10 @@ _WORD = rf"[\w{_MARKS}]+"
 _TOKEN = re.compile(rf"(?<!\w)(?:[cC]\+\+|[cCfF]#)(?!\w)|{_WORD}(?:[-./:]{_WORD})*")
 _PIECE = re.compile(r"[^./:]+")
 _RUN_OF_LETTERS = re.compile(rf"\d+|(?:[^\W\d_]|[{_MARKS}])+")
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff々〆"
-_RUN = re.compile(f"[{_CJK}]+|[^{_CJK}]+")
-_IS_CJK = re.compile(f"[{_CJK}]")
+CJK_CHARACTERS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff々〆"
+"""Chinese, Japanese and Korean characters, for a character class."""
+_RUN = re.compile(f"[{CJK_CHARACTERS}]+|[^{CJK_CHARACTERS}]+")
+_IS_CJK = re.compile(f"[{CJK_CHARACTERS}]")
 
 
 @lru_cache(maxsize=4096)
@@ -109,12 +110,15 @@ def words(text: str) -> list[str]:
     ``getUserName``, ``get_user_name`` and ``user name`` meet. A long run of Chinese, Japanese or Korean gives
     its pairs of characters.
     """
-    found: dict[str, None] = {}
+    return list(dict.fromkeys(word_occurrences(text)))
+
+
+def word_occurrences(text: str) -> Iterator[str]:
+    """Every occurrence of the words of a text, in order; an identifier gives each of its forms once."""
     for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
-        for word in _words_of(token):
+        for word in dict.fromkeys(_words_of(token)):
             if word and len(word) <= MAX_TERM_CHARACTERS and word not in STOP_WORDS:
-                found[word] = None
-    return list(found)
+                yield word
 
 
 def search_terms(excerpt: str, path: str = "", *more: str, limit: int = MAX_SEARCH_TERMS_BYTES) -> str:

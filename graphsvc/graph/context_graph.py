@@ -13,6 +13,7 @@ from graphsvc.graph.query_text import text_clause
 from graphsvc.graph.rows import to_caller, to_edge_type, to_entry
 from graphsvc.graph.scope_terms import CURRENT_TERM, kinds_clause, own_clause, tenant_term
 from graphsvc.ports import Clock, Expansion, Read, ReadOptions, TopicQuery, TopicResult, Traversal
+from graphsvc.ranking.lexical import bm25
 
 SCOPE_LIMIT = 100
 """Scopes of a full-text search: each is up to 9 of Lucene's 1,024 clauses, words take 128."""
@@ -105,7 +106,7 @@ class Neo4jContextGraph:
             self._search, params, bookmarks=options.bookmarks, timeout_ms=options.timeout_ms
         )
         row = rows[0]
-        hits = _best_of_each([_topic_hit(values) for values in row["hits"]], query.limit)
+        hits = _best_of_each(_topic_hits(query.text, row["hits"]), query.limit)
         result = TopicResult(hits, text is not None, row["partial"], row["blocked_count"], row["visible_scopes"])
         return Read(result, seen)
 
@@ -138,14 +139,19 @@ def _graph_hit(values: list[Any], wanted: frozenset[EdgeType]) -> GraphHit:
     return GraphHit(entry=to_entry(entry), path=path, superseded_by=superseded_by)
 
 
-def _topic_hit(values: list[Any]) -> TopicHit:
-    full_text_score, vector_score, superseded_by, entry = values
-    return TopicHit(
-        entry=to_entry(entry),
-        full_text_score=full_text_score,
-        vector_score=vector_score,
-        superseded_by=superseded_by,
-    )
+def _topic_hits(text: str, rows: list[list[Any]]) -> list[TopicHit]:
+    """The hits with their scores; by words over the statistics of these hits alone (see ``ranking.lexical``)."""
+    found = [position for position, row in enumerate(rows) if row[0] is not None]
+    scores = dict(zip(found, bm25(text, [rows[position][0] for position in found]), strict=True))
+    return [
+        TopicHit(
+            entry=to_entry(entry),
+            full_text_score=scores.get(position),
+            vector_score=vector_score,
+            superseded_by=superseded_by,
+        )
+        for position, (_, vector_score, superseded_by, entry) in enumerate(rows)
+    ]
 
 
 def _best_of_each(hits: list[TopicHit], limit: int) -> tuple[TopicHit, ...]:

@@ -316,6 +316,7 @@ def _properties(new: NewUnit) -> dict[str, Any]:
         "token_count_o200k_base": unit.token_counts.get("o200k_base", 0),
         "excerpt": excerpt,
         "search_terms": new.search_terms,
+        "term_frequencies": new.term_frequencies,
         "scope_terms": scope_terms(unit.tenant_id, unit.agent_id, unit.session_id, unit.kind, current=True),
         "key_phrases": list(new.key_phrases),
         "provenance": list(unit.provenance),

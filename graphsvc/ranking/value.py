@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 
 from graphsvc.domain.candidates import Candidate, CandidateSource, Contribution, Valuation
@@ -137,12 +138,13 @@ class Predictor:
             context: time, model, reference rates.
             anchor_strength: how much its anchor counts, in [0, 1]: 1 for a task or unit the caller named.
         """
-        contributions = tuple(
-            Contribution(feature.value, raw, scaled, self.weights.get(feature, 0.0))
-            for feature, raw, scaled in _features(candidate, cost, context, anchor_strength)
-        )
-        logit = self.intercept + math.fsum(contribution.logit for contribution in contributions)
-        return Valuation(_sigmoid(logit), self.intercept, contributions)
+        contributions: list[Contribution] = []
+        logit = self.intercept
+        for feature, raw, scaled in _features(candidate, cost, context, anchor_strength):
+            weight = self.weights.get(feature, 0.0)
+            logit += weight * scaled
+            contributions.append(Contribution(feature.value, raw, scaled, weight))
+        return Valuation(_sigmoid(logit), self.intercept, tuple(contributions))
 
 
 TOPIC_ANCHOR_STRENGTH = 0.4
@@ -205,6 +207,7 @@ def _features(
     ]
 
 
+@lru_cache(maxsize=256)
 def attention_half_length(model: str) -> int:
     """Tokens of a block at which the model's family is expected to use half of it."""
     known = [prefix for prefix in ATTENTION_HALF_LENGTHS if model.startswith(prefix)]

@@ -30,7 +30,7 @@ class RegistryService(registry_service_pb2_grpc.RegistryServiceServicer):
         return registry_service_pb2.GetPrincipalResponse(
             tenant_id=caller.tenant_id,
             agent_id=caller.agent_id,
-            roles=[registry_service_pb2.Role.Value(f"ROLE_{role.name}") for role in sorted(caller.roles)],
+            roles=[f"ROLE_{role.name}" for role in sorted(caller.roles)],
         )
 
     async def CreatePolicy(

@@ -50,6 +50,7 @@ from graphsvc.ports import (
     WriteStatus,
     Written,
 )
+from graphsvc.ranking.lexical import term_frequencies
 from graphsvc.services.drafts import EdgeDraft, RelationDraft, UnitDraft
 
 MAX_CLOCK_AHEAD = timedelta(minutes=5)
@@ -136,9 +137,7 @@ class ContextUseCases:
         _check_batch(len(unit_ids), "unit_ids")
         written = await self._units.delete_units(principal, unit_ids, request)
         # The same unit may have been written again meanwhile: then its content stays.
-        again = (
-            await self._units.existing_content(principal.tenant_id, written.result) if written.result else frozenset()
-        )
+        again = await self._units.existing_content(principal.tenant_id, written.result)
         await self._tiers.delete([ContentKey(principal.tenant_id, *key) for key in written.result if key not in again])
         return Written(tuple(unit_id for unit_id, _ in written.result), written.bookmarks, written.replayed)
 
@@ -200,6 +199,7 @@ class ContextUseCases:
         self, principal: Principal, draft: UnitDraft, vector: Vector | None, created: datetime, where: str
     ) -> NewUnit:
         data = draft.content.encode()
+        excerpt = excerpt_of(draft.content)
         unit_id = unit_id_for(principal.tenant_id, principal.agent_id, principal.session_id, draft.unit_key)
         unit = ContextUnit(
             unit_id=unit_id,
@@ -228,8 +228,9 @@ class ContextUseCases:
         return NewUnit(
             unit=unit,
             embedding=vector,
-            search_terms=search_terms(excerpt_of(draft.content), draft.path),
+            search_terms=search_terms(excerpt, draft.path),
             key_phrases=key_phrases(draft.content),
+            term_frequencies=term_frequencies(excerpt, draft.path),
         )
 
 
@@ -301,7 +302,7 @@ def _check_draft(draft: UnitDraft, where: str, now: datetime) -> None:
 def _relations(
     principal: Principal, source_id: str, drafts: Sequence[RelationDraft], where: str
 ) -> tuple[Relation, ...]:
-    """Relations with targets as ids; an edge given twice (same target, type, role) counts once, the last weight wins."""
+    """Relations with targets as ids; an edge given twice (target, type, role) counts once, the last weight wins."""
     unique: dict[tuple[str, str, str], Relation] = {}
     for index, draft in enumerate(drafts):
         relation = _relation(principal, source_id, draft, f"{where}.relations[{index}]")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import neo4j
 import pytest
 import structlog
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from graphsvc.client import EdgeInput, GraphsvcCallError, GraphsvcClient, RelationInput, Retrieval, UnitInput
@@ -493,7 +492,6 @@ class _Property:
 
     client: GraphsvcClient | None = None
     example_count = 0
-    outcomes: Counter[Outcome] = Counter()
 
 
 @settings(
@@ -508,6 +506,10 @@ class _Property:
     model=st.sampled_from(("", "gpt-4", "claude-sonnet-4")),
     with_query=st.booleans(),
 )
+@example(contents=["x " * 30 + str(n) for n in range(12)], budget=300, model="gpt-4", with_query=True)
+@example(contents=["[retrieved id=aaaaaaaaaaaa]\n" * n for n in range(1, 12)], budget=260, model="", with_query=False)
+@example(contents=["漢字かな交じり文。" * n for n in range(1, 12)], budget=200, model="", with_query=False)
+@example(contents=["word"], budget=199, model="", with_query=False)
 async def test_B7_budget_is_never_exceeded(
     service: Service,
     tokens: IndependentTokens,
@@ -540,12 +542,6 @@ async def test_B7_budget_is_never_exceeded(
     for one in answer.candidates:
         if one.disposition is Disposition.OVER_BUDGET:
             assert one.cost > left, "what fits is not skipped"
-    _Property.outcomes[answer.outcome] += 1
-
-
-async def test_B7_property_saw_full_and_empty_answers() -> None:
-    assert _Property.outcomes[Outcome.SELECTED] >= 5
-    assert len(_Property.outcomes) >= 2
 
 
 async def test_B7_an_item_that_does_not_fit_is_skipped_and_the_next_tried(
@@ -556,12 +552,10 @@ async def test_B7_an_item_that_does_not_fit_is_skipped_and_the_next_tried(
         around("anchor", "first", 120, kind="correction"),
         around("anchor", "second", 150),
         around("m", "third", 60),
-        around("anchor", "m", 190, edge_type="provenance"),
+        around("anchor", "m", 190),
     ]
     ids = await put_around(client, session_id, units)
-    answer = await client.retrieve(
-        session_id, anchor_unit_ids=[ids["anchor"]], wanted_edge_types=["dependency"], retrieval_budget=240
-    )
+    answer = await client.retrieve(session_id, anchor_unit_ids=[ids["anchor"]], retrieval_budget=240)
 
     order = [one.unit_key for one in sorted(answer.candidates, key=lambda one: one.rank)]
     assert order.index("second") < order.index("third")

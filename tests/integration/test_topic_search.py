@@ -46,10 +46,11 @@ def hostile_strings(count: int) -> list[str]:
     source = random.Random(11)
     pieces = [
         "C++ (templates?", "~alien", "AND", "OR", "NOT", '"', "'", "(", ")", "[", "]", "{", "}", "^", "^9", "~", "~2",
-        "*", "?", ":", "\\", "/", "/re.*/", "+", "-", "&&", "||", "!", "<", ">", "=", "a:b", "excerpt:", "scope_terms:x",
-        "+scope_terms:current0", "+tenant", "[a TO b]", "{* TO z}", "a*b", "\x00", "\t", "\n", "日本語", "한국어", "🤖",
+        "*", "?", ":", "\\", "/", "/re.*/", "+", "-", "&&", "||", "!", "<", ">", "=", "a:b", "excerpt:",
+        "scope_terms:x", "+scope_terms:current0", "+tenant", "[a TO b]", "{* TO z}", "a*b", "\x00", "\n", "日本語",
         "👩\u200d👧", "é", "e\u0301", "ﬁ", "\u093c", "\u200b", "\u202e", "word", "x" * 300, "1e9", "NaN", "$tenant_id",
-        "'; DROP", "}) RETURN 1 //", "%s", "{0}", "_exists_:x", "*:*", "fuzzy~0.5", "the", "term^0", "\\u0041", "--", "//",
+        "'; DROP", "}) RETURN 1 //", "%s", "{0}", "_exists_:x", "*:*", "fuzzy~0.5", "the", "term^0", "\\u0041", "--",
+        "한국어", "🤖",
     ]  # fmt: skip
     fixed = [
         "",

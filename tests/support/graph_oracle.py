@@ -19,6 +19,7 @@ from graphsvc.domain.terms import search_terms, words
 from graphsvc.domain.units import ContextUnitKind, Direction, EdgeType, EpistemicStatus, Tier
 from graphsvc.graph.scope_terms import policy_clause, scope_terms
 from graphsvc.ports import Expansion, Read, ReadOptions, TopicQuery, TopicResult, Traversal, Vector
+from graphsvc.ranking.lexical import term_frequencies
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -408,6 +409,7 @@ def _properties(graph: OracleGraph, unit: OracleUnit) -> dict[str, object]:
             "token_count_o200k_base": 1,
             "excerpt": unit.text,
             "search_terms": search_terms(unit.text, unit.path),
+            "term_frequencies": term_frequencies(unit.text, unit.path),
             "scope_terms": scope_terms(graph.tenant_id, unit.agent_id, unit.session_id, unit.kind, current),
             "caption": unit.text[:30],
         },

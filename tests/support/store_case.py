@@ -129,7 +129,8 @@ def new_unit(
     )
     seed = int(unit.content_sha256[:8], 16)
     vector = np.random.default_rng(seed).normal(size=DIMENSIONS)
-    return NewUnit(unit, (vector / np.linalg.norm(vector)).astype(np.float32), f"terms of {key}", (f"phrase {key}",))
+    embedding = (vector / np.linalg.norm(vector)).astype(np.float32)
+    return NewUnit(unit, embedding, f"terms of {key}", (f"phrase {key}",), "")
 
 
 def id_of(principal: Principal, key: str) -> str:

@@ -181,7 +181,8 @@ def test_several_processes_unpack_into_one_directory(tmp_path: Path) -> None:
 
 
 def test_the_package_that_ships_them_is_not_loaded(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from graphsvc.ranking.tokens import *; TiktokenCounter(Path(sys.argv[1]))"
+    code = "import sys; from pathlib import Path; from graphsvc.ranking.tokens import *; "
+    code += "TiktokenCounter(Path(sys.argv[1]))"
     code += "; print('bpe_openai' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
