@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import entry_points
@@ -300,7 +300,7 @@ async def warm_statements(stores: GraphStores, *, embedder_dimensions: int) -> N
 
 async def _run_statements(stores: GraphStores, nobody: Principal, embedder_dimensions: int) -> None:
     options = ReadOptions(timeout_ms=60_000)
-    write = WriteRequest("warm-up", "0" * 64, options.timeout_ms)
+    request = WriteRequest("warm-up", "0" * 64, options.timeout_ms)
     now = SystemClock().now()
     vector = np.full(embedder_dimensions, embedder_dimensions**-0.5, np.float32) if embedder_dimensions else None
     kind = ContextUnitKind.OBSERVATION
@@ -322,19 +322,23 @@ async def _run_statements(stores: GraphStores, nobody: Principal, embedder_dimen
         candidates_json="[]",
         selections=(),
     )
-    await stores.tenants.find_key("none")
-    await stores.graph.search(nobody, TopicQuery("warm up", vector), options)
-    await stores.graph.expand(nobody, Traversal(task_ids=("none",), unit_ids=("none",)), options)
-    await stores.feedback.count_unreferenced(nobody, options)
-    await stores.units.get_units(nobody, ["none"], options)
-    await stores.units.list_units(nobody, UnitFilter(), None, 1, options)
-    for refused in (
-        stores.units.put_units(nobody, [NewUnit(unit, vector, "", (), "")], write),
-        stores.units.delete_units(nobody, ["none"], write),
-        stores.feedback.record_retrieval(nobody, record, options.timeout_ms),
-    ):
+
+    async def refused(write: Awaitable[object]) -> None:
         with contextlib.suppress(NotFound):
-            await refused
+            await write
+
+    # Together: planning takes seconds of one core each.
+    await asyncio.gather(
+        stores.graph.expand(nobody, Traversal(task_ids=("none",), unit_ids=("none",)), options),
+        stores.graph.search(nobody, TopicQuery("warm up", vector), options),
+        stores.units.list_units(nobody, UnitFilter(), None, 1, options),
+        stores.units.get_units(nobody, ["none"], options),
+        stores.feedback.count_unreferenced(nobody, options),
+        stores.tenants.find_key("none"),
+        refused(stores.units.put_units(nobody, [NewUnit(unit, vector, "", (), "")], request)),
+        refused(stores.units.delete_units(nobody, ["none"], request)),
+        refused(stores.feedback.record_retrieval(nobody, record, options.timeout_ms)),
+    )
 
 
 async def ensure_local_key(stores: GraphStores, state_dir: Path) -> str:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.rule import Rule
 
 from graphsvc.local.service_file import write_service_file
 from graphsvc.settings import Settings, load_settings
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from graphsvc.app import Serving
     from graphsvc.client import Retrieval
     from graphsvc.local.endpoints import StackEndpoints
@@ -79,16 +79,18 @@ def demo(
     Starts Neo4j, its Browser, S3 and the service on loopback (the first run fetches Neo4j, 195 MB), and stops them
     again. The state is kept: the last lines say how to look at it in Neo4j Browser.
     """
+    from graphsvc.cli.output import out
     from graphsvc.local.progress import ConsoleProgress
-    from graphsvc.local.stack import LocalStack
+    from graphsvc.local.stack import LocalStack, StackProfile
 
     base = load_settings()
     settings = load_settings(
         state_dir=state_dir or base.state_dir / "demo", grpc_port=0, query_timeout_ms=DEMO_QUERY_TIMEOUT_MS
     )
-    console = Console(highlight=False)
-    with ConsoleProgress() as progress, LocalStack(settings) as stack:
+    console = out()
+    with ConsoleProgress() as progress, LocalStack(settings, profile=StackProfile.SHORT_LIVED) as stack:
         endpoints = stack.start(progress)
+        progress.say("Starting the service: schema, and a plan for every statement")
         missed = asyncio.run(_run(settings, endpoints, repository, console, keep=keep))
         progress.say("Stopping")
     if missed:
@@ -112,10 +114,8 @@ async def _run(
         session_id = await _ingest(running.target, api_key, repository, console)
         answers = await ask(running, session_id=session_id)
         for answered in answers:
-            console.print(Rule(f"[bold]{answered.question.text}", style="cyan"))
-            print_retrieval(answered.retrieval, console, max_rows=SHOWN_ROWS)
-            console.print("[bold]The payload, as it would be injected:[/bold]")
-            console.print(answered.retrieval.payload, markup=False, soft_wrap=True)
+            console.print(f"\n[bold cyan]{answered.question.text}[/bold cyan]", soft_wrap=True)
+            print_retrieval(answered.retrieval, console, max_rows=SHOWN_ROWS, with_payload=True)
         _print_ending(settings, endpoints, answers, console)
         if keep:
             write_service_file(settings.state_dir, running.target)
@@ -161,7 +161,7 @@ def _print_ending(settings: Settings, endpoints: StackEndpoints, answers: Sequen
     from graphsvc.local.browser import browser_url
 
     cypher = retrieval_cypher(answers[-1].retrieval.retrieval_id)
-    console.print(Rule(style="cyan"))
+    console.rule(style="cyan")
     for answered in answers:
         ledger = answered.retrieval.ledger
         found = ", ".join(answered.selected_files) or "none of the right files"

@@ -36,6 +36,10 @@ from graphsvc.settings import Settings
 __all__ = ["LocalStack", "StackEndpoints", "StackProfile", "running_endpoints"]
 
 
+ARCHIVE_DELAY_S = 120.0
+"""Making the archive takes a core for most of a minute: not while statements are planned and a repository is read."""
+
+
 class LocalStack:
     """Neo4j and an S3 server on loopback, with their data in ``settings.state_dir``.
 
@@ -58,6 +62,7 @@ class LocalStack:
         self._supervisor: Supervisor | None = None
         self._neo4j: Neo4j | None = None
         self._endpoints: StackEndpoints | None = None
+        self._archiving: threading.Timer | None = None
 
     @property
     def endpoints(self) -> StackEndpoints | None:
@@ -131,7 +136,7 @@ class LocalStack:
             supervisor.start(neo4j.process())
             neo4j.wait_until_ready(password, lambda: supervisor.exit_code(neo4j_process.NAME), progress)
             progress.say(f"  up in {time.monotonic() - begun:.1f} s at {neo4j.uri}")
-            self._make_archive(neo4j, supervisor)
+            self._make_archive_later(neo4j)
         if s3 is not None:
             s3.wait_until_ready(lambda: supervisor.exit_code(s3_process.NAME))
 
@@ -164,16 +169,22 @@ class LocalStack:
         write_private(path, json.dumps(remembered | ports) + "\n")
         return ports
 
-    @staticmethod
-    def _make_archive(neo4j: Neo4j, supervisor: Supervisor) -> None:
-        """Begins making the class archive beside the server, if there is none. A faster start is no must."""
-        with contextlib.suppress(LocalFault, OSError):
-            spec = neo4j.archive_process()
-            if spec is not None:
-                supervisor.start(spec)
+    def _make_archive_later(self, neo4j: Neo4j) -> None:
+        """Begins making the class archive once the start is long over, if there is none. A faster start is no must."""
+
+        def make() -> None:
+            with self._guard, contextlib.suppress(LocalFault, OSError):
+                if self._supervisor is not None and self._endpoints is not None:
+                    spec = neo4j.archive_process()
+                    if spec is not None:
+                        self._supervisor.start(spec)
+
+        self._archiving = threading.Timer(ARCHIVE_DELAY_S, make)
+        self._archiving.daemon = True
+        self._archiving.start()
 
     def check(self) -> None:
-        """Nothing while every server runs.
+        """Returns while every server runs.
 
         Raises:
             LocalFault: LOCAL_STACK_FAILED when one has ended by itself; the message names its log.
@@ -195,6 +206,8 @@ class LocalStack:
         """Returns when every server is gone. Safe to call twice, and from another thread."""
         with self._guard:
             self._endpoints = None
+            if self._archiving is not None:
+                self._archiving.cancel()
             if self._supervisor is not None:
                 withdraw_endpoints(self.state_dir)
                 self._supervisor.stop()

@@ -6,24 +6,20 @@ gate's tests must then fail (``python -m tests.gates.mutants``).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import dataclasses
-import json
-import os
-import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from graphsvc.local.endpoints import StackEndpoints
+from graphsvc.settings import WriteAcknowledgement
 from tests.gates.independent_tokens import IndependentTokens
 from tests.gates.mutants import apply_from_environment
 from tests.gates.stubs import Stubs
+from tests.support.server_process import running_server
 from tests.support.service import Service, running_service, service_settings
 
 apply_from_environment()
@@ -82,10 +78,11 @@ async def frozen(
     """A service in this process whose clock the test sets, with its own state directory and bucket."""
     clock = SettableClock(datetime.fromisoformat("2026-03-01T12:00:00+00:00"))
     settings = service_settings(tmp_path_factory.mktemp("frozen"), query_timeout_ms=3_000)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphsvc.app.SystemClock", lambda: clock)
-        async with running_service(settings, store_endpoints) as running:
-            yield FrozenService(running, clock)
+    async with contextlib.AsyncExitStack() as exits:
+        with pytest.MonkeyPatch.context() as patch:  # for the start of this service only: others keep the real clock
+            patch.setattr("graphsvc.app.SystemClock", lambda: clock)
+            running = await exits.enter_async_context(running_service(settings, store_endpoints))
+        yield FrozenService(running, clock)
 
 
 @pytest.fixture(scope="session")
@@ -93,35 +90,10 @@ async def twin(
     service: Service, store_endpoints: StackEndpoints, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Twin]:
     """A second server process on the database and the bucket of ``service``; it acknowledges after S3."""
-    options = {
-        "state_dir": str(tmp_path_factory.mktemp("twin")),
-        "s3_bucket": service.serving.settings.s3_bucket,
-        "endpoints": dataclasses.asdict(store_endpoints),
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.gates.server_process",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        cwd=Path(__file__).parents[2],
-        env=os.environ.copy(),
+    settings = service_settings(
+        tmp_path_factory.mktemp("twin"),
+        s3_bucket=service.serving.settings.s3_bucket,
+        write_acknowledgement=WriteAcknowledgement.COLD,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(options).encode() + b"\n")
-    await process.stdin.drain()
-    try:
-        async with asyncio.timeout(90):
-            line = await process.stdout.readline()
-        assert line, "the second server process ended before it served"
-        yield Twin(json.loads(line)["target"], process.pid)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), 20)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+    async with running_server(settings, store_endpoints) as server:
+        yield Twin(server.target, server.pid)

@@ -63,7 +63,8 @@ def test_N10_every_rpc_has_a_sample():
 
 def test_N10_every_rpc_has_a_case():
     assert max(case_number(*case) for case in CASES) < SPARE
-    without = {method.name for method in catalog.methods()} - {name for name, _ in CASES}
+    # What asks for nothing names nothing.
+    without = {method.name for method in catalog.methods() if method.input_type.fields} - {name for name, _ in CASES}
     assert without == set()
 
 

@@ -34,7 +34,7 @@ import sys, time
 from pathlib import Path
 from graphsvc.local.stack import LocalStack, StackProfile
 from graphsvc.settings import Settings
-stack = LocalStack(Settings(state_dir=Path(sys.argv[1])), profile=StackProfile.TEST)
+stack = LocalStack(Settings(state_dir=Path(sys.argv[1])), profile=StackProfile.SHORT_LIVED)
 stack.start()
 print(" ".join(f"{name}={pid}" for name, pid in stack.pids.items()), flush=True)
 time.sleep(600)
@@ -48,7 +48,7 @@ def settings(state_dir: Path, **fields: object) -> Settings:
 
 @contextlib.contextmanager
 def stack_on(state_dir: Path, **fields: object) -> Iterator[tuple[LocalStack, StackEndpoints]]:
-    stack = LocalStack(settings(state_dir, **fields), profile=StackProfile.TEST)
+    stack = LocalStack(settings(state_dir, **fields), profile=StackProfile.SHORT_LIVED)
     try:
         yield stack, stack.start()
     finally:
@@ -114,7 +114,7 @@ def test_first_start_second_start_and_a_stack_beside_it(kept_dir: Path, tmp_path
         _check_doctor(one, first)
 
         with pytest.raises(LocalFault) as refused:
-            LocalStack(settings(one), profile=StackProfile.TEST).start()
+            LocalStack(settings(one), profile=StackProfile.SHORT_LIVED).start()
         assert refused.value.reason is ErrorReason.STATE_DIR_IN_USE
         assert str(os.getpid()) in refused.value.message
         assert bolt_version("127.0.0.1", _port(first.neo4j_uri)), "the refused stack ended the running one"
@@ -234,11 +234,11 @@ def test_a_failed_start_leaves_nothing_and_says_what_to_do(tmp_path: Path) -> No
         taken.listen(1)
         port = int(taken.getsockname()[1])
         with pytest.raises(LocalFault, match=f"port {port} is in use.*GRAPHSVC_BOLT_PORT"):
-            LocalStack(settings(tmp_path, bolt_port=port), profile=StackProfile.TEST).start()
+            LocalStack(settings(tmp_path, bolt_port=port), profile=StackProfile.SHORT_LIVED).start()
 
     # A database whose password file was lost is not opened with a new password.
     (tmp_path / "neo4j" / "data" / "databases" / "system").mkdir(parents=True)
-    stack = LocalStack(settings(tmp_path), profile=StackProfile.TEST)
+    stack = LocalStack(settings(tmp_path), profile=StackProfile.SHORT_LIVED)
     with pytest.raises(LocalFault, match="password file .* is gone: put the file back"):
         stack.start()
     assert stack.pids == {}

@@ -53,7 +53,7 @@ def running_stack() -> Iterator[StackEndpoints]:
             settings = Settings(
                 state_dir=Path(scratch), neo4j_uri=None, s3_endpoint=None, bolt_port=0, http_port=0, s3_port=0
             )
-        stack = LocalStack(settings, profile=StackProfile.TEST)
+        stack = LocalStack(settings, profile=StackProfile.SHORT_LIVED)
         try:
             yield stack.start(ConsoleProgress())
         finally:

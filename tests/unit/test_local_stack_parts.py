@@ -218,7 +218,7 @@ def server(state_dir: Path, profile: StackProfile = StackProfile.STANDARD) -> Ne
 
 
 def test_only_the_test_profile_gives_up_speed(tmp_path: Path) -> None:
-    standard, quick = server(tmp_path).process().argv, server(tmp_path, StackProfile.TEST).process().argv
+    standard, quick = server(tmp_path).process().argv, server(tmp_path, StackProfile.SHORT_LIVED).process().argv
     assert "-XX:TieredStopAtLevel=1" not in standard
     assert "-XX:TieredStopAtLevel=1" in quick
     assert "-Xmx512m" in standard
