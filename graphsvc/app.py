@@ -192,7 +192,6 @@ async def serving(settings: Settings, endpoints: StackEndpoints | None = None) -
         contexts = ContextUseCases(stores.units, tiers, embedder, counter, clock)
         retrievals = RetrievalUseCases(
             graph=stores.graph,
-            units=stores.units,
             feedback=stores.feedback,
             tiers=tiers,
             embedder=embedder,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import secrets
 import time
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from graphsvc.domain.budget import Budget
 from graphsvc.domain.candidates import Disposition, Outcome, RankedCandidate
 from graphsvc.domain.content import check_name, check_vector
-from graphsvc.domain.errors import ErrorReason, InvalidArgument
+from graphsvc.domain.errors import ErrorReason, InvalidArgument, Unavailable
 from graphsvc.domain.fingerprint import query_fingerprint
 from graphsvc.domain.tenancy import Principal
 from graphsvc.domain.units import ContextUnit
@@ -32,7 +33,6 @@ from graphsvc.ports import (
     RetrievalRecord,
     TierStore,
     TokenCounter,
-    UnitStore,
     Vector,
     VendorAdapter,
     Written,
@@ -66,7 +66,6 @@ class RetrievalUseCases:
         self,
         *,
         graph: ContextGraph,
-        units: UnitStore,
         feedback: FeedbackStore,
         tiers: TierStore,
         embedder: Embedder,
@@ -78,7 +77,6 @@ class RetrievalUseCases:
         retrieval_ids: Callable[[], str] | None = None,
     ) -> None:
         self._graph = graph
-        self._units = units
         self._feedback = feedback
         self._tiers = tiers
         self._embedder = embedder
@@ -208,11 +206,15 @@ class RetrievalUseCases:
         )
 
     async def _query_embedding(self, query: RetrievalQuery) -> Vector | None:
+        """The vector; None where the query has none or the embedder is late or away: words alone then search."""
         if query.embedding is not None:
             return check_vector(query.embedding, self._embedder.dimensions, "query_embedding")
         if not query.text or not self._embedder.dimensions:
             return None
-        return (await self._embedder.embed([query.text]))[0]
+        with contextlib.suppress(TimeoutError, Unavailable):
+            async with asyncio.timeout(self._settings.query_timeout_ms / 1000):
+                return (await self._embedder.embed([query.text]))[0]
+        return None
 
     def _select(self, principal: Principal, identified: Identified, budget: Budget, encoding: str) -> Selection:
         costs = {

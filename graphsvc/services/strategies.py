@@ -89,7 +89,7 @@ async def identify(
     if query.text and not topic.usable_terms:
         notices.append("the query has no searchable word; full-text search was left out")
     if query.text and embedding is None:
-        notices.append("the query has no embedding; vector search was left out")
+        notices.append("the query has no embedding, or the embedder did not answer in time; vector search was left out")
     fused = fuse(topic.hits)
     named = bool(query.task_id or query.anchor_unit_ids)
     expansion = _NO_EXPANSION

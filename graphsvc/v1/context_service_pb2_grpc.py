@@ -89,6 +89,7 @@ class ContextServiceServicer:
         Errors: ALREADY_EXISTS (UNIT_DIFFERS): the unit_key names a unit with other content or fields.
         Errors: FAILED_PRECONDITION (SUPERSESSION_ORDER): a relation supersedes a unit that is not older.
         Errors: RESOURCE_EXHAUSTED (STORAGE_FULL): nothing was written.
+        Errors: UNAVAILABLE (EMBEDDER_UNAVAILABLE): nothing was written; try again after RetryInfo.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -63,7 +63,7 @@ class RetrievalServiceServicer:
         An empty answer is no error: see `outcome`.
         Limits: budgets of 10,000,000 tokens, 32 anchors, 4 hops, a query of 32 KiB. Role: reader.
         Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, EMBEDDING_INVALID, MODEL_UNKNOWN): malformed.
-        Errors: UNAVAILABLE (GRAPH_UNAVAILABLE, EMBEDDER_UNAVAILABLE, CONTENT_PENDING, COLD_STORE_UNAVAILABLE): try again after RetryInfo.
+        Errors: UNAVAILABLE (GRAPH_UNAVAILABLE, CONTENT_PENDING, COLD_STORE_UNAVAILABLE): try again after RetryInfo.
         Errors: DATA_LOSS (CONTENT_CORRUPT): stored content does not match its digest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -86,7 +86,6 @@ async def record_statements(stack: Stack, stores: GraphStores, texts: Sequence[s
     clock = SystemClock()
     cases = RetrievalUseCases(
         graph=Neo4jContextGraph(recorder, stores.catalog, clock),  # pyright: ignore[reportArgumentType]
-        units=stores.units,
         feedback=GraphFeedbackStore(recorder, stores.catalog, clock),  # pyright: ignore[reportArgumentType]
         tiers=NoTiers(),  # pyright: ignore[reportArgumentType]
         embedder=embedder,
