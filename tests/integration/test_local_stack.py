@@ -287,6 +287,8 @@ def up_on(state_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         text=True,
+        # Shells start background jobs with SIGINT ignored, and children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         yield process
