@@ -168,6 +168,7 @@ def _print_ending(settings: Settings, endpoints: StackEndpoints, answers: Sequen
         console.print(
             f"{ledger.tokens_spent:>5} of {ledger.retrieval_budget} tokens  {answered.question.text}  → {found}",
             markup=False,
+            soft_wrap=True,
         )
     console.print("\nLook at the last retrieval in the graph (the state is kept):\n", markup=False)
     console.print(f"  graphsvc up --state-dir {settings.state_dir} --cypher '{cypher}'", markup=False, soft_wrap=True)

@@ -23,7 +23,7 @@ from graphsvc.domain.candidates import (
 )
 from graphsvc.domain.units import ContextUnitKind, EdgeType, EpistemicStatus, Tier
 
-LOGGED_EDGES = 100
+LOGGED_EDGES = 50
 """Candidates that get a SELECTED or DEFERRED relationship: every selected one, then the best ranked of the others."""
 
 FORMAT = 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import math
 import os
 import random
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ from graphsvc.tiers.warm import Backlog, Operation, OutboxEntry, WarmTier
 
 ROUND_ENTRIES = 64
 CONCURRENT_REQUESTS = 8
+QUIET_S = 0.5
+"""Draining waits until nothing was written for so long: a copy costs as much processor time as the write it follows."""
+MOST_LAG_S = 10.0
+"""How long writes without a pause can put draining off."""
 IDLE_S = 0.1
 """How often the outbox is looked at without being woken: another process may have written to it, or have ended."""
 BACKOFF_FIRST_S = 0.1
@@ -51,9 +56,13 @@ class OutboxDrain:
         cold: where they go.
         clock: for the age of the backlog.
         lock_path: the file whose lock says who drains.
+        gives_way: whether draining waits for a pause of the writes; not where writes wait for it.
     """
 
-    def __init__(self, warm: WarmTier, cold: ColdTier, clock: Clock, lock_path: Path) -> None:
+    def __init__(self, warm: WarmTier, cold: ColdTier, clock: Clock, lock_path: Path, *, gives_way: bool) -> None:
+        self._gives_way = gives_way
+        self._written_at = -math.inf
+        self._owed_since: float | None = None
         self._warm = warm
         self._cold = cold
         self._clock = clock
@@ -80,6 +89,9 @@ class OutboxDrain:
 
     def wake(self) -> None:
         """Says that there is something to drain."""
+        self._written_at = asyncio.get_running_loop().time()
+        if self._owed_since is None:
+            self._owed_since = self._written_at
         self._wake.set()
 
     async def aclose(self) -> None:
@@ -98,7 +110,12 @@ class OutboxDrain:
             while not self._closing:
                 # cleared before looking: what is written during the look wakes again
                 self._wake.clear()
+                if self._must_give_way():
+                    await asyncio.sleep(IDLE_S)
+                    continue
                 drained = await self._round()
+                if not drained:
+                    self._owed_since = None
                 if self._failure_count:
                     await self._back_off()
                 elif not drained:
@@ -107,6 +124,11 @@ class OutboxDrain:
         finally:
             if self._lock is not None:
                 os.close(self._lock)
+
+    def _must_give_way(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        late = self._owed_since is not None and now - self._owed_since > MOST_LAG_S
+        return self._gives_way and not late and now - self._written_at < QUIET_S
 
     async def _round(self) -> int:
         """Carries out the oldest entries; returns how many there were, 0 when another process drains.

@@ -253,7 +253,13 @@ def open_tier_store(
         hot=HotTier(settings.hot_bytes),
         warm=warm,
         cold=cold,
-        drain=OutboxDrain(warm, cold, clock, settings.warm_path / DRAIN_LOCK),
+        drain=OutboxDrain(
+            warm,
+            cold,
+            clock,
+            settings.warm_path / DRAIN_LOCK,
+            gives_way=settings.write_acknowledgement is WriteAcknowledgement.WARM,
+        ),
         acknowledgement=settings.write_acknowledgement,
         clock=clock,
     )

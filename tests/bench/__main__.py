@@ -8,8 +8,10 @@ import json
 import statistics
 import sys
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +135,7 @@ async def bench_retrieve(stack: Stack, client: GraphsvcClient, units: int, repor
 
         async def own_statements(number: int) -> None:
             async with plain.session(database="neo4j") as session:
-                await (await session.run(find_key.text, key_id=key_id)).consume()
+                await (await session.run(find_key.text, key_id=key_id, now=datetime.now(UTC))).consume()
             for statement, params, is_write in recorded[number]:
                 async with plain.session(database="neo4j") as session:
                     if is_write:
@@ -179,15 +181,10 @@ async def bench_retrieve(stack: Stack, client: GraphsvcClient, units: int, repor
 
 def fresh(params: dict[str, Any]) -> dict[str, Any]:
     """The parameters with a retrieval_id of their own, so that the replayed write is a write."""
-    import uuid
-
-    changed = dict(params)
-    for name, value in params.items():
-        if name == "retrieval_id":
-            changed[name] = uuid.uuid4().hex
-        elif isinstance(value, dict) and "retrieval_id" in value:
-            changed[name] = {**value, "retrieval_id": uuid.uuid4().hex}
-    return changed
+    return {
+        name: uuid.uuid4().hex if name == "retrieval_id" else fresh(value) if isinstance(value, dict) else value
+        for name, value in params.items()
+    }
 
 
 async def _consume(tx: neo4j.AsyncManagedTransaction, text: str, params: dict[str, Any]) -> None:
