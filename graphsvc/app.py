@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ LOCAL_TENANT = "local"
 LOCAL_AGENT = "me"
 ADAPTER_GROUP = "graphsvc.adapters"
 DEFAULT_ADAPTER = "plain_text"
+_M_ARENA_MAX = -8
+"""From malloc.h."""
 WARM_ROUNDS = 3
 """Runs of each statement before SERVING: the first plans, the second still compiles (cypher_perf, pitfall 10)."""
 WARM_TENANTS = ("graphsvc-warm-up", "warm-up", "w")
@@ -185,6 +188,7 @@ async def serving(settings: Settings, endpoints: StackEndpoints | None = None) -
     Raises:
         GraphsvcError: a store cannot be reached or does not fit the settings.
     """
+    _limit_arenas()
     clock = SystemClock()
     counter = TiktokenCounter(settings.cache_dir)
     embedder = make_embedder(settings)
@@ -359,6 +363,12 @@ async def ensure_local_key(stores: GraphStores, state_dir: Path) -> str:
     _, api_key = await stores.registry.create_key(LOCAL_TENANT, LOCAL_AGENT, frozenset(Role))
     write_private(path, api_key + "\n")
     return api_key
+
+
+def _limit_arenas() -> None:
+    """Keeps glibc to two heaps. By default each of our threads may get one of its own, and none gives memory back."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 async def _reconcile_forever(reconciler: Reconciler, interval_s: float) -> None:

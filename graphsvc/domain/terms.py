@@ -78,8 +78,18 @@ def _humps(word: str) -> Iterator[str]:
         yield run[start:]
 
 
-def _words_of(token: str) -> Iterator[str]:
-    """The words that a token stands for, folded: itself, its parts, and the parts of a name joined."""
+def _words_of(token: str) -> tuple[str, ...]:
+    """The distinct words that a token stands for, stop words and overlong ones left out."""
+    found = dict.fromkeys(_forms_of(token))
+    return tuple(word for word in found if word and len(word) <= MAX_TERM_CHARACTERS and word not in STOP_WORDS)
+
+
+_remembered_words_of = lru_cache(maxsize=16_384)(_words_of)
+"""Few tokens make most texts."""
+
+
+def _forms_of(token: str) -> Iterator[str]:
+    """What a token stands for, folded: itself, its parts, and the parts of a name joined."""
     if spoken := _SPOKEN.get(token.lower()):
         yield spoken
         return
@@ -93,7 +103,7 @@ def _words_of(token: str) -> Iterator[str]:
                 else:
                     yield from (folded[at : at + 2] for at in range(len(folded) - 1))
             elif run.strip("-_./:"):
-                yield from _words_of(run.strip("-_./:"))
+                yield from _forms_of(run.strip("-_./:"))
         return
     whole = fold(token.strip("_"))
     yield whole
@@ -116,9 +126,7 @@ def words(text: str) -> list[str]:
 def word_occurrences(text: str) -> Iterator[str]:
     """Every occurrence of the words of a text, in order; an identifier gives each of its forms once."""
     for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
-        for word in dict.fromkeys(_words_of(token)):
-            if word and len(word) <= MAX_TERM_CHARACTERS and word not in STOP_WORDS:
-                yield word
+        yield from _remembered_words_of(token) if len(token) <= MAX_TERM_CHARACTERS else _words_of(token)
 
 
 def search_terms(excerpt: str, path: str = "", *more: str, limit: int = MAX_SEARCH_TERMS_BYTES) -> str:
