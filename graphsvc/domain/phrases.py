@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 MAX_KEY_PHRASES = 3
 _MAX_SCANNED = 65_536
@@ -50,7 +51,8 @@ _MAX_FREQUENCY_SCORE = 1.5
 
 def normalise_phrase(text: str) -> str:
     """The text in NFKC, case-folded, white space collapsed: the form in which phrases are kept and looked for."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split())
 
 
 def key_phrases(content: str) -> tuple[str, ...]:
@@ -112,6 +114,7 @@ def _candidates(text: str) -> Iterator[tuple[str, float]]:
             previous = word
 
 
+@lru_cache(maxsize=16_384)
 def _is_identifier(word: str) -> bool:
     if len(word) < 5 or not any(character.isalpha() for character in word):
         return False
