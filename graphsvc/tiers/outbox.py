@@ -25,6 +25,8 @@ from graphsvc.tiers.cold import ColdTier, ObjectRefused, content_corrupt
 from graphsvc.tiers.warm import Backlog, Operation, OutboxEntry, WarmTier
 
 ROUND_ENTRIES = 64
+BUSY_ROUND_ENTRIES = 2
+"""Entries of a round while writes go on: what has to be late no longer must not hold them up either."""
 CONCURRENT_REQUESTS = 8
 QUIET_S = 0.5
 """Draining waits until nothing was written for so long: a copy costs as much processor time as the write it follows."""
@@ -125,10 +127,13 @@ class OutboxDrain:
             if self._lock is not None:
                 os.close(self._lock)
 
+    def _are_writes_going_on(self) -> bool:
+        return self._gives_way and asyncio.get_running_loop().time() - self._written_at < QUIET_S
+
     def _must_give_way(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        late = self._owed_since is not None and now - self._owed_since > MOST_LAG_S
-        return self._gives_way and not late and now - self._written_at < QUIET_S
+        owed = self._owed_since
+        late = owed is not None and asyncio.get_running_loop().time() - owed > MOST_LAG_S
+        return not late and self._are_writes_going_on()
 
     async def _round(self) -> int:
         """Carries out the oldest entries; returns how many there were, 0 when another process drains.
@@ -142,7 +147,8 @@ class OutboxDrain:
         try:
             if not self._has_lock():
                 return 0
-            entries = await self._warm.list_outbox(1 if self._failure_count else ROUND_ENTRIES, skip)
+            limit = BUSY_ROUND_ENTRIES if self._are_writes_going_on() else ROUND_ENTRIES
+            entries = await self._warm.list_outbox(1 if self._failure_count else limit, skip)
             outcomes = await asyncio.gather(*map(self._carry_out, entries), return_exceptions=True)
             await self._settle(entries, outcomes)
         except Exception as error:
