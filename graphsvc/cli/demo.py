@@ -88,11 +88,15 @@ def demo(
         state_dir=state_dir or base.state_dir / "demo", grpc_port=0, query_timeout_ms=DEMO_QUERY_TIMEOUT_MS
     )
     console = out()
-    with ConsoleProgress() as progress, LocalStack(settings, profile=StackProfile.SHORT_LIVED) as stack:
-        endpoints = stack.start(progress)
-        progress.say("Starting the service: schema, and a plan for every statement")
-        missed = asyncio.run(_run(settings, endpoints, repository, console, keep=keep))
-        progress.say("Stopping")
+    stack = LocalStack(settings, profile=StackProfile.SHORT_LIVED)
+    with ConsoleProgress() as progress:
+        try:
+            endpoints = stack.start(progress)
+            progress.say("Starting the service: schema, and a plan for every statement")
+            missed = asyncio.run(_run(settings, endpoints, repository, console, keep=keep))
+        finally:
+            progress.say("Stopping")
+            stack.stop()
     if missed:
         for question in missed:
             console.print(f"None of the right files was selected for: {question.text}", style="red", markup=False)
