@@ -6,9 +6,9 @@ COPY . .
 RUN python -m build --wheel --outdir /dist
 
 FROM python:3.13.1-slim-bookworm
-COPY constraints.txt /tmp/constraints.txt
+COPY constraints.txt /build/constraints.txt
 RUN --mount=type=bind,from=build,source=/dist,target=/dist \
-    pip install --no-cache-dir --constraint /tmp/constraints.txt /dist/*.whl \
+    pip install --no-cache-dir --constraint /build/constraints.txt /dist/*.whl \
     && useradd --system --uid 10001 --create-home graphsvc \
     && install -d -o graphsvc -g graphsvc -m 0700 /var/lib/graphsvc /var/cache/graphsvc
 USER graphsvc
