@@ -84,7 +84,7 @@ def _words_of(token: str) -> tuple[str, ...]:
     return tuple(word for word in found if word and len(word) <= MAX_TERM_CHARACTERS and word not in STOP_WORDS)
 
 
-_remembered_words_of = lru_cache(maxsize=16_384)(_words_of)
+_remembered_words_of = lru_cache(maxsize=4096)(_words_of)
 """Few tokens make most texts."""
 
 
@@ -127,6 +127,24 @@ def word_occurrences(text: str) -> Iterator[str]:
     """Every occurrence of the words of a text, in order; an identifier gives each of its forms once."""
     for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
         yield from _remembered_words_of(token) if len(token) <= MAX_TERM_CHARACTERS else _words_of(token)
+
+
+_FUNCTION_WORD_LIST = """
+a about after all am an and any are as at be been before being but by can could did do does during for from had has have
+he her hers him his how i if in into is it its me mine my no not of on or our ours she should so some such than that the
+their them then there these they this those to us was we were what when where which while who whom whose why will with
+would you your yours s t
+"""
+_FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
+
+
+def query_words(text: str) -> list[str]:
+    """The distinct words of a query that say what it is about: function words are left out, unless there are no others.
+
+    A question's "what did he do when" is in every other text of a conversation and finds them all.
+    """
+    found = words(text)
+    return [word for word in found if word not in _FUNCTION_WORDS] or found
 
 
 def search_terms(excerpt: str, path: str = "", *more: str, limit: int = MAX_SEARCH_TERMS_BYTES) -> str:

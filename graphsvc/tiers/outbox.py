@@ -30,6 +30,10 @@ BUSY_ROUND_ENTRIES = 2
 CONCURRENT_REQUESTS = 8
 QUIET_S = 0.5
 """Draining waits until nothing was written for so long: a copy costs as much processor time as the write it follows."""
+QUIET_S_AN_ENTRY = 0.005
+"""Longer for each content of a write: after the content comes its catalog entry, which takes about so long."""
+BUSY_SHARE = 0.25
+"""Of the time, for draining that is late while writes go on."""
 MOST_LAG_S = 10.0
 """How long writes without a pause can put draining off."""
 IDLE_S = 0.1
@@ -63,7 +67,7 @@ class OutboxDrain:
 
     def __init__(self, warm: WarmTier, cold: ColdTier, clock: Clock, lock_path: Path, *, gives_way: bool) -> None:
         self._gives_way = gives_way
-        self._written_at = -math.inf
+        self._quiet_from = -math.inf
         self._owed_since: float | None = None
         self._warm = warm
         self._cold = cold
@@ -89,11 +93,16 @@ class OutboxDrain:
         """Begins draining."""
         self._task = asyncio.create_task(self._run(), name="graphsvc-outbox")
 
-    def wake(self) -> None:
-        """Says that there is something to drain."""
-        self._written_at = asyncio.get_running_loop().time()
+    def wake(self, written_count: int = 1) -> None:
+        """Says that there is something to drain.
+
+        Args:
+            written_count: contents of the write that says so, 1 or more.
+        """
+        now = asyncio.get_running_loop().time()
+        self._quiet_from = max(self._quiet_from, now + QUIET_S + written_count * QUIET_S_AN_ENTRY)
         if self._owed_since is None:
-            self._owed_since = self._written_at
+            self._owed_since = now
         self._wake.set()
 
     async def aclose(self) -> None:
@@ -115,11 +124,15 @@ class OutboxDrain:
                 if self._must_give_way():
                     await asyncio.sleep(IDLE_S)
                     continue
+                started = asyncio.get_running_loop().time()
                 drained = await self._round()
                 if not drained:
                     self._owed_since = None
                 if self._failure_count:
                     await self._back_off()
+                elif drained and self._are_writes_going_on():
+                    took = asyncio.get_running_loop().time() - started
+                    await asyncio.sleep(min(took * (1 / BUSY_SHARE - 1), QUIET_S))
                 elif not drained:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._wake.wait(), IDLE_S)
@@ -128,7 +141,7 @@ class OutboxDrain:
                 os.close(self._lock)
 
     def _are_writes_going_on(self) -> bool:
-        return self._gives_way and asyncio.get_running_loop().time() - self._written_at < QUIET_S
+        return self._gives_way and asyncio.get_running_loop().time() < self._quiet_from
 
     def _must_give_way(self) -> bool:
         owed = self._owed_since

@@ -100,7 +100,7 @@ class ContentTiers:
             return
         epoch = self.hot.epoch
         await self.warm.put(contents, self._clock.now())
-        self._drain.wake()
+        self._drain.wake(len(contents))
         if self._acknowledgement is WriteAcknowledgement.COLD:
             await self._wait_for_cold(list(contents))
         self.hot.keep(contents, epoch)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import hashlib
 import os
@@ -41,6 +42,9 @@ GROUP_BYTES = 64 * 2**20
 RESERVE_BYTES = 32 * 2**20
 """Map beyond the maximum that only removals use: LMDB needs free pages to remove, else a full map would stay full."""
 
+_libc = ctypes.CDLL(None)
+_MADV_DONTNEED = 4
+"""From sys/mman.h; of a file's shared map it drops nothing but the page table's entries."""
 _STORED = struct.Struct(">Q")
 _SEQUENCE = struct.Struct(">Q")
 _ENTRY = struct.Struct(">BQQQ")
@@ -296,6 +300,7 @@ class WarmTier:
                     changes = _Changes(transaction, self._tables)
                     outcomes = [write.work(changes) for write in group]
                     changes.finish()
+                self._release_map()
                 return outcomes
             except lmdb.MapResizedError:
                 self._set_map_size(0)
@@ -337,7 +342,9 @@ class WarmTier:
         while True:
             try:
                 with self._gate.shared(), self._environment.begin(buffers=True) as transaction:
-                    return work(_View(transaction, self._tables))
+                    found = work(_View(transaction, self._tables))
+                self._release_map()
+                return found
             except lmdb.MapResizedError:
                 self._set_map_size(0)
 
@@ -349,12 +356,23 @@ class WarmTier:
         """Changes the size of the map; 0: what another process has grown it to."""
         with self._gate.alone():
             self._environment.set_mapsize(size)
+            self._map = _find_map(self._path / "data.mdb")
+
+    def _release_map(self) -> None:
+        """Lets go of the map's pages: one that is used again comes from the page cache, in a microsecond.
+
+        Otherwise every page that was ever touched, and its neighbours, count as memory of this process.
+        """
+        with self._gate.shared():  # the address is the map's as long as its size does not change
+            if self._map is not None:
+                _libc.madvise(ctypes.c_void_p(self._map.start), ctypes.c_size_t(len(self._map)), _MADV_DONTNEED)
 
     def _open(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._environment = lmdb.open(
             str(self._path), map_size=self._map_bytes, max_dbs=4, max_spare_txns=THREADS, mode=0o600, readahead=False
         )
+        self._map = _find_map(self._path / "data.mdb")
         self._environment.reader_check()
         with self._environment.begin(write=True) as transaction:
             self._tables = _Tables(
@@ -542,6 +560,17 @@ class _Gate:
             with self._condition:
                 self._changing = False
                 self._condition.notify_all()
+
+
+def _find_map(path: Path) -> range | None:
+    """Where a file is mapped in this process, to be read and shared; None: nowhere, or this is not Linux."""
+    name = f" {path.resolve()}"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            if " r--s " in line and line.endswith(name):
+                start, end = line.split(" ", 1)[0].split("-")
+                return range(int(start, 16), int(end, 16))
+    return None
 
 
 def matches_digest(key: ContentKey, content: bytes) -> bool:

@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
 
 from graphsvc.domain.errors import ErrorReason, InvalidArgument, Unavailable
 from graphsvc.ranking.embedding import (
@@ -74,6 +77,15 @@ async def test_long_texts_are_cut(wordllama: WordLlamaEmbedder) -> None:
 
 async def test_no_texts(wordllama: WordLlamaEmbedder) -> None:
     assert await wordllama.embed([]) == []
+
+
+async def test_the_vector_is_the_middle_of_the_package_s_own_vectors(wordllama: WordLlamaEmbedder) -> None:
+    text = "The login fails after the token refresh, and naïve clients retry."
+    package = files("wordllama")
+    tokenizer = Tokenizer.from_file(str(package / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+    table = load_file(str(package / "weights" / "l2_supercat_256.safetensors"))["embedding.weight"]
+    middle = table[tokenizer.encode(text, add_special_tokens=False).ids].astype(np.float64).mean(axis=0)
+    assert (await wordllama.embed([text]))[0] == pytest.approx(middle / np.linalg.norm(middle), abs=1e-6)
 
 
 @pytest.mark.parametrize("dimensions", [64, 128])
