@@ -1,8 +1,9 @@
 """Key phrases of a content: what a text that used it is likely to repeat.
 
-Kept with the unit when it is written, and looked for later in a model's output (gate B8: at least two of three). There
-is no corpus to weigh words by at that moment, so the shape of a word stands for its rarity: an identifier is rarer than
-two words side by side, two words are rarer than one.
+Three are kept with the unit when it is written; ``ranking.references`` takes them from the content anew when it looks
+for them in a model's output (gate B8), since only then is it known what else holds them. No corpus is at hand to weigh
+words by, so the shape of a word stands for its rarity: an identifier is rarer than two words side by side, two words
+are rarer than one.
 Source: seed selection-budgeted-retrieval, detect_reference, Method 2.
 """
 
@@ -12,7 +13,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 MAX_KEY_PHRASES = 3
@@ -60,6 +61,11 @@ def key_phrases(content: str) -> tuple[str, ...]:
 
     Of equally distinctive ones the more frequent, then the longer, then the earlier wins; no two share a word.
     """
+    return disjoint_phrases(ranked_phrases(content), MAX_KEY_PHRASES)
+
+
+def ranked_phrases(content: str) -> list[str]:
+    """Every phrase of the content, the most distinctive first, normalised; they may share words."""
     text = _CITATION.sub(" ", content[:_MAX_SCANNED])
     counts: Counter[str] = Counter()
     scores: dict[str, float] = {}
@@ -69,13 +75,17 @@ def key_phrases(content: str) -> tuple[str, ...]:
             counts[key] += 1
             scores.setdefault(key, score)
     order = {key: position for position, key in enumerate(scores)}
-    ranked = sorted(
+    return sorted(
         scores,
         key=lambda key: (
             -(scores[key] + min(math.log2(counts[key]), _MAX_FREQUENCY_SCORE) + min(len(key), 24) / 24),
             order[key],
         ),
     )
+
+
+def disjoint_phrases(ranked: Iterable[str], limit: int) -> tuple[str, ...]:
+    """The first phrases of which no two share a word, at most ``limit``: finding two of them is no echo of one."""
     chosen: list[str] = []
     taken: set[str] = set()
     for phrase in ranked:
@@ -84,7 +94,7 @@ def key_phrases(content: str) -> tuple[str, ...]:
             continue
         chosen.append(phrase)
         taken |= words
-        if len(chosen) == MAX_KEY_PHRASES:
+        if len(chosen) == limit:
             break
     return tuple(chosen)
 
@@ -100,6 +110,9 @@ def _candidates(text: str) -> Iterator[tuple[str, float]]:
                 for run in _CJK.findall(word):
                     yield run[:_CJK_PHRASE], _PAIR_SCORE
                 continue
+            if len(word) > _MAX_PHRASE:
+                previous = ""
+                continue
             if _is_identifier(word):
                 yield word, _IDENTIFIER_SCORE
                 previous = ""
@@ -114,7 +127,7 @@ def _candidates(text: str) -> Iterator[tuple[str, float]]:
             previous = word
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=4096)
 def _is_identifier(word: str) -> bool:
     if len(word) < 5 or not any(character.isalpha() for character in word):
         return False
