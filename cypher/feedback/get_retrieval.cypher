@@ -7,7 +7,7 @@
 //   retrieval_id (string): the retrieval.
 // Returns:
 //   retrieval (map): properties of the node.
-//   selections (list of lists): [unit_id, disposition, value, cost, rank] of the units it has a relationship to and that the caller may see now.
+//   selections (list of lists): [unit_id, disposition, value, cost, rank, hop_count, edge_types, features] of the units it has a relationship to and that the caller may see now.
 // Order: one row; none when the retrieval is absent or somebody else's; selections have no order.
 // Index: retrieval_id (unique seek).
 // Serves: FeedbackStore.get_retrieval.
@@ -40,6 +40,9 @@ CALL (retrieval, grants) {
         AND unit.kind IN grant.kinds)
     )
     // visible: end
-  RETURN collect([unit.unit_id, selection.disposition, selection.value, selection.cost, selection.rank]) AS selections
+  RETURN collect([
+    unit.unit_id, selection.disposition, selection.value, selection.cost, selection.rank, selection.hop_count,
+    selection.edge_types, selection.features
+  ]) AS selections
 }
 RETURN properties(retrieval) AS retrieval, selections;

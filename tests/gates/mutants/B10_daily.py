@@ -1,0 +1,18 @@
+"""Mutant: a batch is waited for however long it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from graphsvc.services.calibration import CalibrationUseCases
+
+TESTS = "test_B10_recalibration_is_in_batch"
+
+
+def apply(patch: pytest.MonkeyPatch) -> None:
+    def is_due(self: CalibrationUseCases, found: Any) -> bool:
+        return found is not None and found.retrieval_count >= self._settings.retrievals
+
+    patch.setattr(CalibrationUseCases, "is_due", is_due)

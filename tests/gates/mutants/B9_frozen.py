@@ -1,0 +1,16 @@
+"""Mutant: history never gains weight."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphsvc.ranking import calibration
+from tests.gates.mutants._parts import fit_here
+
+TESTS = "test_B9_history"
+
+
+def apply(patch: pytest.MonkeyPatch) -> None:
+    fit_here(patch)
+    patch.setattr(calibration, "WEIGHT_DEVIATION", 1e-3)
+    patch.setattr(calibration, "RATE_PSEUDO_COUNT", 1e9)
