@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import gc
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,14 +21,16 @@ import numpy as np
 import structlog
 
 from graphsvc.domain.budget import Budget, Ledger
-from graphsvc.domain.candidates import Outcome
+from graphsvc.domain.candidates import NO_TERMS, Disposition, Outcome
 from graphsvc.domain.errors import ErrorReason, FailedPrecondition, GraphsvcError, InvalidArgument, NotFound
+from graphsvc.domain.outcomes import UnitOutcome
 from graphsvc.domain.tenancy import Principal, Role
 from graphsvc.domain.units import ContextUnit, ContextUnitKind
 from graphsvc.graph.catalog import Catalog, load_catalog
 from graphsvc.graph.context_graph import Neo4jContextGraph
 from graphsvc.graph.driver import GraphDriver
 from graphsvc.graph.feedback_store import GraphFeedbackStore
+from graphsvc.graph.predictor_store import GraphPredictorStore
 from graphsvc.graph.schema import apply as apply_schema
 from graphsvc.graph.tenant_store import GraphTenantStore, load_service_secret
 from graphsvc.graph.unit_store import GraphUnitStore
@@ -35,8 +38,13 @@ from graphsvc.local.endpoints import StackEndpoints
 from graphsvc.local.files import write_private
 from graphsvc.local.service_file import local_key_path
 from graphsvc.ports import (
+    DescriptionQuery,
+    EntailmentScorer,
+    LoggedSelection,
+    NeighbourQuery,
     NewUnit,
     ReadOptions,
+    RecentQuery,
     RetrievalRecord,
     TopicQuery,
     Traversal,
@@ -48,20 +56,28 @@ from graphsvc.ranking.embedding import make_embedder
 from graphsvc.ranking.selection import Thresholds
 from graphsvc.ranking.tokens import TiktokenCounter
 from graphsvc.server.server import RunningServer, build_server
+from graphsvc.services.calibration import CalibrationSettings, CalibrationUseCases
 from graphsvc.services.contexts import ContextUseCases
+from graphsvc.services.feedback import FeedbackUseCases
 from graphsvc.services.reconciler import Reconciler
 from graphsvc.services.registry import RegistryUseCases
 from graphsvc.services.retrievals import RetrievalSettings, RetrievalUseCases
 from graphsvc.services.strategies import Limits
 from graphsvc.settings import Settings
+from graphsvc.telemetry import describe_fault
 from graphsvc.tiers.store import ContentTiers, open_tier_store
 
 LOCAL_TENANT = "local"
 LOCAL_AGENT = "me"
 ADAPTER_GROUP = "graphsvc.adapters"
+ENTAILMENT_GROUP = "graphsvc.entailment"
 DEFAULT_ADAPTER = "plain_text"
+_M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 """From malloc.h."""
+_LARGE_BLOCK_BYTES = 256 * 2**10
+GIVE_BACK_INTERVAL_S = 30.0
+"""How often memory that is free goes back to the system."""
 WARM_ROUNDS = 3
 """Runs of each statement before SERVING: the first plans, the second still compiles (cypher_perf, pitfall 10)."""
 WARM_TENANTS = ("graphsvc-warm-up", "warm-up", "w")
@@ -91,6 +107,7 @@ class GraphStores:
     units: GraphUnitStore
     graph: Neo4jContextGraph
     feedback: GraphFeedbackStore
+    predictors: GraphPredictorStore
     tenants: GraphTenantStore
     registry: RegistryUseCases
 
@@ -144,6 +161,7 @@ async def open_stores(settings: Settings, endpoints: StackEndpoints | None = Non
             units=GraphUnitStore(driver, catalog, clock),
             graph=Neo4jContextGraph(driver, catalog, clock),
             feedback=GraphFeedbackStore(driver, catalog, clock),
+            predictors=GraphPredictorStore(driver, catalog, clock),
             tenants=tenants,
             registry=RegistryUseCases(tenants, clock),
         )
@@ -188,7 +206,7 @@ async def serving(settings: Settings, endpoints: StackEndpoints | None = None) -
     Raises:
         GraphsvcError: a store cannot be reached or does not fit the settings.
     """
-    _limit_arenas()
+    _configure_heap()
     clock = SystemClock()
     counter = TiktokenCounter(settings.cache_dir)
     embedder = make_embedder(settings)
@@ -204,21 +222,37 @@ async def serving(settings: Settings, endpoints: StackEndpoints | None = None) -
             clock=clock,
             settings=retrieval_settings(settings),
         )
+        calibration = CalibrationUseCases(
+            stores.predictors,
+            clock,
+            CalibrationSettings(settings.recalibration_retrievals, settings.recalibration_interval_s),
+        )
         server = await build_server(
             settings,
             contexts=contexts,
             retrievals=retrievals,
+            feedback=FeedbackUseCases(stores.feedback, tiers, load_entailment(settings.entailment)),
+            calibration=calibration,
             registry=stores.registry,
             service_secret=await load_service_secret(stores.driver, stores.catalog),
         )
         reconciler = Reconciler(stores.units, tiers, clock, grace_s=settings.reconcile_grace_s)
-        upkeep = asyncio.create_task(_reconcile_forever(reconciler, settings.reconcile_interval_s))
+        upkeep = asyncio.gather(
+            _reconcile_forever(reconciler, settings.reconcile_interval_s),
+            _give_back_forever(),
+            _recalibrate_forever(calibration, settings.recalibration_check_s),
+        )
         try:
             await warm_statements(stores, embedder_dimensions=embedder.dimensions)
+            # What start-up has made stays: looking through it at every full collection would stop the process for long.
+            gc.collect()
+            gc.freeze()
+            _trim_heap()
             await server.set_serving()
             host = settings.grpc_host if ":" not in settings.grpc_host else f"[{settings.grpc_host}]"
             yield Serving(f"{host}:{server.port}", settings, server, stores)
         finally:
+            gc.unfreeze()
             upkeep.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await upkeep
@@ -272,6 +306,25 @@ def load_adapters() -> Mapping[str, VendorAdapter]:
     return adapters
 
 
+def load_entailment(name: str) -> EntailmentScorer | None:
+    """The entailment plug-in of this name, found through the entry-point group ``graphsvc.entailment``.
+
+    None without a name, and, told in the log, when it is not installed or does not load: references are then detected
+    by the other methods.
+    """
+    if not name:
+        return None
+    points = entry_points(group=ENTAILMENT_GROUP, name=name)
+    if not points:
+        _log.warning("entailment_absent", plugin=name)
+        return None
+    try:
+        return cast("Callable[[], EntailmentScorer]", next(iter(points)).load())()
+    except Exception as error:  # foreign code: whatever it raises, the service starts
+        _log.warning("entailment_broken", plugin=name, fault=describe_fault(error))
+        return None
+
+
 def retrieval_settings(settings: Settings) -> RetrievalSettings:
     """What of the settings a retrieval needs."""
     return RetrievalSettings(
@@ -302,7 +355,7 @@ async def warm_statements(stores: GraphStores, *, embedder_dimensions: int) -> N
 
 
 async def _run_statements(stores: GraphStores, nobody: Principal, embedder_dimensions: int) -> None:
-    options = ReadOptions(timeout_ms=60_000)
+    options = ReadOptions(timeout_ms=300_000)
     request = WriteRequest("warm-up", "0" * 64, options.timeout_ms)
     now = SystemClock().now()
     vector = np.full(embedder_dimensions, embedder_dimensions**-0.5, np.float32) if embedder_dimensions else None
@@ -323,21 +376,28 @@ async def _run_statements(stores: GraphStores, nobody: Principal, embedder_dimen
         duration_ms=0.0,
         payload_sha256="",
         candidates_json="[]",
-        selections=(),
+        selections=(LoggedSelection("none", Disposition.SELECTED, 0.5, 1, 1, features=(0.5,)),),
     )
 
     async def refused(write: Awaitable[object]) -> None:
         with contextlib.suppress(NotFound):
             await write
 
+    # First and alone: its time limit is that of a call.
+    await stores.tenants.find_key("none")
     # Together: planning takes seconds of one core each.
     await asyncio.gather(
         stores.graph.expand(nobody, Traversal(task_ids=("none",), unit_ids=("none",)), options),
         stores.graph.search(nobody, TopicQuery("warm up", vector), options),
+        stores.graph.neighbours(nobody, NeighbourQuery(("none",), ("none",)), options),
+        stores.graph.describe(nobody, DescriptionQuery(("none",), NO_TERMS, vector), options),
+        stores.graph.list_recent(nobody, RecentQuery(1), options),
         stores.units.list_units(nobody, UnitFilter(), None, 1, options),
         stores.units.get_units(nobody, ["none"], options),
-        stores.feedback.count_unreferenced(nobody, options),
-        stores.tenants.find_key("none"),
+        stores.feedback.read_session(nobody, options),
+        refused(stores.feedback.get_delivery(nobody, "none", options)),
+        stores.feedback.count_phrases(nobody, ["warm up"], 1, options),
+        refused(stores.feedback.record_outcome(nobody, "none", [UnitOutcome("none", ())], "", request)),
         refused(stores.units.put_units(nobody, [NewUnit(unit, vector, "", (), "")], request)),
         refused(stores.units.delete_units(nobody, ["none"], request)),
         refused(stores.feedback.record_retrieval(nobody, record, options.timeout_ms)),
@@ -365,10 +425,27 @@ async def ensure_local_key(stores: GraphStores, state_dir: Path) -> str:
     return api_key
 
 
-def _limit_arenas() -> None:
-    """Keeps glibc to two heaps. By default each of our threads may get one of its own, and none gives memory back."""
+def _configure_heap() -> None:
+    """Keeps glibc to two heaps and large blocks out of them.
+
+    By default each of our threads may get a heap of its own, and none gives memory back; and after the first large
+    block (a batch on its way) such blocks are cut from the heaps, which stay as large as they ever were.
+    """
     with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_ARENA_MAX, 2)
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
+
+
+def _trim_heap() -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+async def _give_back_forever() -> None:
+    while True:
+        await asyncio.sleep(GIVE_BACK_INTERVAL_S)
+        await asyncio.to_thread(_trim_heap)
 
 
 async def _reconcile_forever(reconciler: Reconciler, interval_s: float) -> None:
@@ -378,3 +455,12 @@ async def _reconcile_forever(reconciler: Reconciler, interval_s: float) -> None:
             await reconciler.run()
         except GraphsvcError as error:
             _log.warning("reconcile_failed", reason=error.reason.value)
+
+
+async def _recalibrate_forever(calibration: CalibrationUseCases, interval_s: float) -> None:
+    while interval_s:
+        await asyncio.sleep(interval_s)
+        try:
+            await calibration.recalibrate_due()
+        except GraphsvcError as error:
+            _log.warning("recalibration_failed", reason=error.reason.value)

@@ -29,6 +29,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 
 from graphsvc.domain.candidates import CandidateSource, Contribution, Disposition, Outcome
+from graphsvc.domain.outcomes import ReferenceMethod, UnitOutcome
+from graphsvc.domain.predictors import CalibrationReport, CalibrationSlice, Evaluation, ReferenceRate
 from graphsvc.domain.tenancy import Role
 from graphsvc.domain.units import (
     ContextUnitKind,
@@ -43,6 +45,8 @@ from graphsvc.v1 import (
     context_service_pb2,
     context_service_pb2_grpc,
     core_pb2,
+    predictor_service_pb2,
+    predictor_service_pb2_grpc,
     registry_service_pb2,
     registry_service_pb2_grpc,
     retrieval_service_pb2,
@@ -213,6 +217,8 @@ class RankedUnit:
     intercept: float
     contributions: tuple[Contribution, ...]
     superseded_by: str
+    companion_unit_ids: tuple[str, ...] = ()
+    """Units it cannot be read without: selected with it, or neither is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +234,8 @@ class Spending:
     budget_remaining: int
     candidates_selected: int
     candidates_deferred: int
+    threshold_factor: float = 1.0
+    """What both value thresholds were multiplied with: above 1 when the session's tokens run short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +278,19 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedOutcome:
+    """The verdicts on the delivered units, in payload order; replayed: an earlier report, the same, had given them."""
+
+    outcomes: tuple[UnitOutcome, ...]
+    replayed: bool
+
+    @property
+    def referenced_ids(self) -> tuple[str, ...]:
+        """Ids of the units that were referenced."""
+        return tuple(one.unit_id for one in self.outcomes if one.referenced)
+
+
+@dataclass(frozen=True, slots=True)
 class CallerInfo:
     """Who the credentials say the caller is."""
 
@@ -291,6 +312,30 @@ class PolicyInfo:
     created_time: datetime
     created_by: str
     expires_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictorInfo:
+    """A version of the tenant's predictor; ``report`` says how it was measured, and why it was adopted or not."""
+
+    version: int
+    created_time: datetime
+    prior_version: str
+    intercept: float
+    weights: Mapping[str, float]
+    reference_rates: Mapping[ContextUnitKind, float]
+    adopted: bool
+    in_use: bool
+    report: CalibrationReport
+
+
+@dataclass(frozen=True, slots=True)
+class RecalibrationInfo:
+    """What a recalibration did; without a predictor: nothing, and detail says why."""
+
+    predictor: PredictorInfo | None
+    detail: str
+    replayed: bool
 
 
 class GraphsvcCallError(Exception):
@@ -338,6 +383,7 @@ class _Connection:
     context: Any
     retrieval: Any
     registry: Any
+    predictor: Any
 
 
 class GraphsvcClient:
@@ -553,6 +599,9 @@ class GraphsvcClient:
         retrieval_budget: int | None = None,
         harness_overhead: int = 0,
         reasoning_reserve_ratio: float | None = None,
+        harness_texts: Iterable[str] = (),
+        expected_steps: int = 0,
+        session_tokens_remaining: int = 0,
         task_step: int = 0,
         task_id: str = "",
         anchor_unit_ids: Iterable[str] = (),
@@ -574,6 +623,11 @@ class GraphsvcClient:
             retrieval_budget: tokens to inject at most.
             harness_overhead: with total_step_budget: tokens sent besides.
             reasoning_reserve_ratio: with total_step_budget: share kept for reasoning; None: the service's.
+            harness_texts: with total_step_budget: texts sent besides (system prompt, tool definitions), counted by the
+                service and added to harness_overhead.
+            expected_steps: with total_step_budget: steps the session is expected to take in all; 0: nothing is
+                projected.
+            session_tokens_remaining: tokens the session has left; goes with expected_steps.
             task_step: the step in the session, from 0.
             task_id: the task to start from.
             anchor_unit_ids: units to start from, at most 32.
@@ -598,7 +652,15 @@ class GraphsvcClient:
             follow=_edge_filters(follow),
             wanted_edge_types=[_edge_type_number(one) for one in wanted_edge_types],
             max_hops=max_hops,
-            budget=_budget_message(total_step_budget, retrieval_budget, harness_overhead, reasoning_reserve_ratio),
+            budget=_budget_message(
+                total_step_budget=total_step_budget,
+                retrieval_budget=retrieval_budget,
+                harness_overhead=harness_overhead,
+                reasoning_reserve_ratio=reasoning_reserve_ratio,
+                harness_texts=list(harness_texts),
+                expected_steps=expected_steps,
+                session_tokens_remaining=session_tokens_remaining,
+            ),
             kinds=[_kind_number(kind) for kind in kinds],
             as_of=None if as_of is None else _timestamp(as_of),
             consistency=self._consistency(revision),
@@ -623,6 +685,45 @@ class GraphsvcClient:
             lambda at: at.retrieval.ExplainRetrieval, request, retrieval_service_pb2.ExplainRetrievalResponse
         )
         return _explanation(response)
+
+    async def report_outcome(
+        self,
+        session: SessionScope | str,
+        retrieval_id: str,
+        output: str = "",
+        *,
+        cited_unit_ids: Iterable[str] = (),
+        decisive_unit_ids: Iterable[str] = (),
+        request_id: str = "",
+    ) -> ReportedOutcome:
+        """Which delivered units the model's output referenced. The same report again changes nothing.
+
+        Args:
+            session: the session that retrieved.
+            retrieval_id: of the retrieval.
+            output: the model's text and tool-call arguments, at most 1 MiB; needed unless a unit is named.
+            cited_unit_ids: delivered units known to be cited, at most 1000.
+            decisive_unit_ids: delivered units that changed the decision, at most 1000.
+            request_id: as in :meth:`put`.
+        """
+        request = retrieval_service_pb2.ReportOutcomeRequest(
+            session_id=_scope(session).session_id,
+            retrieval_id=retrieval_id,
+            request_id=request_id or _new_id(),
+            output=output,
+            cited_unit_ids=list(cited_unit_ids),
+            decisive_unit_ids=list(decisive_unit_ids),
+        )
+        response = await self._write(
+            lambda at: at.retrieval.ReportOutcome, request, retrieval_service_pb2.ReportOutcomeResponse
+        )
+        return ReportedOutcome(
+            tuple(
+                UnitOutcome(one.unit_id, tuple(_reference_method(method) for method in one.methods), one.evidence)
+                for one in response.outcomes
+            ),
+            response.replayed,
+        )
 
     async def get_principal(self) -> CallerInfo:
         """Who the credentials say the caller is."""
@@ -700,6 +801,56 @@ class GraphsvcClient:
         request = registry_service_pb2.DeletePolicyRequest(request_id=request_id or _new_id(), policy_id=policy_id)
         await self._write(lambda at: at.registry.DeletePolicy, request, registry_service_pb2.DeletePolicyResponse)
 
+    async def recalibrate(self, *, force: bool = False, request_id: str = "") -> RecalibrationInfo:
+        """What was fitted to the tenant's feedback; in use if it is better (role admin).
+
+        Args:
+            force: fit although it is not due.
+            request_id: as in :meth:`put`.
+        """
+        request = predictor_service_pb2.RecalibratePredictorRequest(request_id=request_id or _new_id(), force=force)
+        response = await self._write(
+            lambda at: at.predictor.RecalibratePredictor, request, predictor_service_pb2.RecalibratePredictorResponse
+        )
+        return RecalibrationInfo(
+            _predictor(response.predictor) if response.HasField("predictor") else None,
+            response.detail,
+            response.replayed,
+        )
+
+    async def list_predictors(self, *, page_size: int = 0, revision: str = "") -> AsyncIterator[PredictorInfo]:
+        """The tenant's predictors, the newest first; with none of them in use, the shared prior is (role admin).
+
+        Args:
+            page_size: as in :meth:`list`.
+            revision: as in :meth:`get`.
+        """
+        request = predictor_service_pb2.ListPredictorsRequest(
+            page_size=page_size, consistency=self._consistency(revision)
+        )
+        while True:
+            page = await self._call(
+                lambda at: at.predictor.ListPredictors, request, predictor_service_pb2.ListPredictorsResponse
+            )
+            for predictor in page.predictors:
+                yield _predictor(predictor)
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def roll_back_predictor(self, version: int, *, request_id: str = "") -> int:
+        """Puts a version in use; gives the version in use before (role admin).
+
+        Args:
+            version: any of the tenant's; 0: the shared prior.
+            request_id: as in :meth:`put`.
+        """
+        request = predictor_service_pb2.RollBackPredictorRequest(request_id=request_id or _new_id(), version=version)
+        response = await self._write(
+            lambda at: at.predictor.RollBackPredictor, request, predictor_service_pb2.RollBackPredictorResponse
+        )
+        return response.previous_version
+
     def _consistency(self, revision: str) -> core_pb2.Consistency | None:
         token = revision or (self.last_revision if self._read_your_writes else "")
         if not token:
@@ -708,7 +859,8 @@ class GraphsvcClient:
 
     async def _write(self, method: Callable[[_Connection], Any], request: Message, answer: type[M]) -> M:
         response = await self._call(method, request, answer)
-        self.last_revision = cast("Any", response).revision.token
+        # None where nothing was to be written.
+        self.last_revision = cast("Any", response).revision.token or self.last_revision
         return response
 
     async def _call(self, method: Callable[[_Connection], Any], request: Message, answer: type[M]) -> M:
@@ -740,6 +892,7 @@ class GraphsvcClient:
                 context=cast("Any", context_service_pb2_grpc).ContextServiceStub(channel),
                 retrieval=cast("Any", retrieval_service_pb2_grpc).RetrievalServiceStub(channel),
                 registry=cast("Any", registry_service_pb2_grpc).RegistryServiceStub(channel),
+                predictor=cast("Any", predictor_service_pb2_grpc).PredictorServiceStub(channel),
             )
         return self._connection
 
@@ -771,6 +924,7 @@ class ClientSession:
     unlink = _in_session(GraphsvcClient.unlink)
     retrieve = _in_session(GraphsvcClient.retrieve)
     explain = _in_session(GraphsvcClient.explain)
+    report_outcome = _in_session(GraphsvcClient.report_outcome)
 
 
 # ---- the sync twin --------------------------------------------------------------------------------------------------
@@ -900,10 +1054,14 @@ class GraphsvcClientSync:
     unlink = _waiting(GraphsvcClient.unlink)
     retrieve = _waiting(GraphsvcClient.retrieve)
     explain = _waiting(GraphsvcClient.explain)
+    report_outcome = _waiting(GraphsvcClient.report_outcome)
     create_policy = _waiting(GraphsvcClient.create_policy)
     get_principal = _waiting(GraphsvcClient.get_principal)
     list_policies = _iterating(GraphsvcClient.list_policies)
     delete_policy = _waiting(GraphsvcClient.delete_policy)
+    recalibrate = _waiting(GraphsvcClient.recalibrate)
+    list_predictors = _iterating(GraphsvcClient.list_predictors)
+    roll_back_predictor = _waiting(GraphsvcClient.roll_back_predictor)
 
 
 def _in_session_sync(
@@ -933,6 +1091,7 @@ class ClientSessionSync:
     unlink = _in_session_sync(GraphsvcClientSync.unlink)
     retrieve = _in_session_sync(GraphsvcClientSync.retrieve)
     explain = _in_session_sync(GraphsvcClientSync.explain)
+    report_outcome = _in_session_sync(GraphsvcClientSync.report_outcome)
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------
@@ -1034,15 +1193,12 @@ def _edge_filters(
 
 
 def _budget_message(
-    total_step_budget: int | None, retrieval_budget: int | None, overhead: int, ratio: float | None
+    *, total_step_budget: int | None, retrieval_budget: int | None, **others: Any
 ) -> retrieval_service_pb2.RetrievalBudget:
     if total_step_budget is not None and retrieval_budget is not None:
         raise ValueError("give total_step_budget or retrieval_budget, not both")
     return retrieval_service_pb2.RetrievalBudget(
-        total_step_budget=total_step_budget,
-        retrieval_budget=retrieval_budget,
-        harness_overhead=overhead,
-        reasoning_reserve_ratio=ratio,
+        total_step_budget=total_step_budget, retrieval_budget=retrieval_budget, **others
     )
 
 
@@ -1060,6 +1216,10 @@ def _edge_type(number: core_pb2.EdgeType) -> EdgeType:
 
 def _outcome(number: retrieval_service_pb2.RetrievalOutcome) -> Outcome:
     return Outcome[retrieval_service_pb2.RetrievalOutcome.Name(number).removeprefix("RETRIEVAL_OUTCOME_")]
+
+
+def _reference_method(number: retrieval_service_pb2.ReferenceMethod) -> ReferenceMethod:
+    return ReferenceMethod[retrieval_service_pb2.ReferenceMethod.Name(number).removeprefix("REFERENCE_METHOD_")]
 
 
 def _unit(unit: core_pb2.ContextUnit) -> Unit:
@@ -1129,6 +1289,7 @@ def _ranked(one: retrieval_service_pb2.RankedCandidate) -> RankedUnit:
             Contribution(part.feature, part.raw, part.scaled, part.weight) for part in one.contributions
         ),
         superseded_by=one.superseded_by,
+        companion_unit_ids=tuple(one.companion_unit_ids),
     )
 
 
@@ -1143,6 +1304,7 @@ def _spending(ledger: retrieval_service_pb2.BudgetLedger) -> Spending:
         budget_remaining=ledger.budget_remaining,
         candidates_selected=ledger.candidates_selected,
         candidates_deferred=ledger.candidates_deferred,
+        threshold_factor=ledger.threshold_factor,
     )
 
 
@@ -1197,6 +1359,66 @@ def _policy(policy: registry_service_pb2.Policy) -> PolicyInfo:
     )
 
 
+def _predictor(predictor: predictor_service_pb2.Predictor) -> PredictorInfo:
+    report = predictor.report
+    return PredictorInfo(
+        version=predictor.version,
+        created_time=_time(predictor.created_time),
+        prior_version=predictor.prior_version,
+        intercept=predictor.intercept,
+        weights=dict(predictor.weights),
+        reference_rates={_kind(one.kind): one.rate for one in predictor.reference_rates},
+        adopted=predictor.adopted,
+        in_use=predictor.in_use,
+        report=CalibrationReport(
+            in_use_version=report.in_use_version,
+            fit_retrievals=report.fit_retrievals,
+            fit_examples=report.fit_examples,
+            left_out_retrievals=report.left_out_retrievals,
+            held_out_retrievals=report.held_out_retrievals,
+            held_out_examples=report.held_out_examples,
+            in_use=_evaluation(report.in_use),
+            candidate=_evaluation(report.candidate),
+            brier_gain=report.brier_gain if report.HasField("brier_gain") else None,
+            brier_gain_error=report.brier_gain_error if report.HasField("brier_gain_error") else None,
+            slices=tuple(
+                CalibrationSlice(
+                    _time(one.first_time),
+                    _time(one.last_time),
+                    one.example_count,
+                    one.in_use_brier,
+                    one.candidate_brier,
+                    one.gain_error,
+                )
+                for one in report.slices
+            ),
+            adopted=predictor.adopted,
+            reasons=tuple(report.reasons),
+        ),
+    )
+
+
+def _evaluation(evaluation: predictor_service_pb2.PredictorEvaluation) -> Evaluation:
+    return Evaluation(
+        brier=evaluation.brier if evaluation.HasField("brier") else None,
+        auc=evaluation.auc if evaluation.HasField("auc") else None,
+        auc_error=evaluation.auc_error if evaluation.HasField("auc_error") else None,
+        by_kind=tuple(_reference_rate(one) for one in evaluation.by_kind),
+        by_decile=tuple(_reference_rate(one) for one in evaluation.by_decile),
+    )
+
+
+def _reference_rate(rate: predictor_service_pb2.ReferenceRate) -> ReferenceRate:
+    return ReferenceRate(
+        kind=_kind(rate.kind) if rate.kind else None,
+        lowest_value=rate.lowest_value,
+        highest_value=rate.highest_value,
+        count=rate.count,
+        expected=rate.expected,
+        observed=rate.observed,
+    )
+
+
 def _failure(error: grpc.aio.AioRpcError) -> GraphsvcCallError:
     """The error with its google.rpc details unpacked."""
     trailing = dict(cast("Iterable[tuple[str, Any]]", error.trailing_metadata() or ()))
@@ -1228,9 +1450,12 @@ __all__ = [
     "GraphsvcClientSync",
     "Path",
     "PolicyInfo",
+    "PredictorInfo",
     "PutOutcome",
     "RankedUnit",
+    "RecalibrationInfo",
     "RelationInput",
+    "ReportedOutcome",
     "Retrieval",
     "SessionScope",
     "Spending",

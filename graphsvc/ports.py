@@ -15,7 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsvc.domain.budget import Ledger
-from graphsvc.domain.candidates import CatalogEntry, Disposition, GraphHit, Outcome, TopicHit
+from graphsvc.domain.candidates import (
+    NO_TERMS,
+    CatalogEntry,
+    Disposition,
+    GraphHit,
+    Neighbourhood,
+    Outcome,
+    TermStatistics,
+    TopicHit,
+)
+from graphsvc.domain.outcomes import UnitOutcome
+from graphsvc.domain.predictors import PredictorVersion
 from graphsvc.domain.tenancy import Policy, Principal, Role
 from graphsvc.domain.units import ContextUnit, ContextUnitKind, Direction, EdgeType, Relation, Tier
 
@@ -295,6 +306,10 @@ class TopicResult:
     blocked_count: int
     visible_scopes: int
     """0: nothing is permitted, no scope (own session, policies) holds a unit; 1 or more: there is something to see."""
+    statistics: TermStatistics = NO_TERMS
+    """Of the query's terms among the hits."""
+    sample: tuple[Vector, ...] = ()
+    """Vectors of the best hits by vector, at most 50."""
 
 
 class UnitStore(Protocol):
@@ -357,8 +372,125 @@ class UnitStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class NeighbourQuery:
+    """Which neighbours of the best topic hits are wanted.
+
+    Attributes:
+        seed_ids: best topic hits, 0 to 64 units.
+        candidate_ids: units known already, which are not returned again.
+        edge_limit: edges read of one seed at most; a seed with more is a hub and gives no link.
+        kinds: of neighbours that become candidates; empty: all.
+    """
+
+    seed_ids: tuple[str, ...]
+    candidate_ids: tuple[str, ...]
+    edge_limit: int = 200
+    kinds: frozenset[ContextUnitKind] = frozenset()
+    fingerprint: str = ""
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundUnit:
+    """A visible unit that no search found.
+
+    Attributes:
+        superseded_by: unit_id of a visible successor; empty: current.
+    """
+
+    entry: CatalogEntry
+    superseded_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What stands around the seeds.
+
+    Attributes:
+        units: units linked to seeds or next to them in turn order that were not known, by unit_id.
+        neighbourhoods: of linked units, known ones too, by unit_id.
+        blocked_count: units left out because the query rejects them.
+    """
+
+    units: tuple[FoundUnit, ...]
+    neighbourhoods: Mapping[str, Neighbourhood]
+    blocked_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionQuery:
+    """Which candidates are to be described.
+
+    Attributes:
+        candidate_ids: units that the principal was found to see.
+        statistics: of the topic search, for the scores by words.
+        embedding: vector that cosines are taken with, or None.
+    """
+
+    candidate_ids: tuple[str, ...]
+    statistics: TermStatistics
+    embedding: Vector | None
+    fingerprint: str = ""
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Words, meaning and start of a candidate, scored alike whichever search or edge found it.
+
+    Attributes:
+        full_text_score: BM25 with the given statistics; None without a word in common.
+        vector_score: cosine in [-1, 1]; None without vector.
+        term_coverage: as in TopicHit.
+        lead: start of its excerpt, at most 96 characters.
+    """
+
+    full_text_score: float | None
+    vector_score: float | None
+    term_coverage: float
+    lead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptions:
+    """What values of candidates rest on besides the graph, and what they cannot be read without.
+
+    Attributes:
+        by_id: of each candidate and each unit of ``units``.
+        units: companions that are not among the candidates, by unit_id.
+        companion_ids: of each candidate and each unit of ``units`` that has some, sorted.
+        blocked_ids: companions that the query rejects: who needs one cannot be delivered.
+    """
+
+    by_id: Mapping[str, Description]
+    units: tuple[FoundUnit, ...]
+    companion_ids: Mapping[str, tuple[str, ...]]
+    blocked_ids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class RecentQuery:
+    """How many of the session's newest units are looked at; what the query rejects is left out."""
+
+    limit: int
+    fingerprint: str = ""
+    as_of: datetime | None = None
+
+
 class ContextGraph(Protocol):
     """Distance and topic search over what the principal may see."""
+
+    async def neighbours(self, principal: Principal, query: NeighbourQuery, options: ReadOptions) -> Read[Neighbours]:
+        """Units one typed edge or up to two turns away from the seeds, in one statement."""
+        ...
+
+    async def describe(self, principal: Principal, query: DescriptionQuery, options: ReadOptions) -> Read[Descriptions]:
+        """Scores of all candidates, and the visible units without which they cannot be read.
+
+        These are the other units of a tool call, and a chunk's header.
+        """
+        ...
 
     async def expand(self, principal: Principal, traversal: Traversal, options: ReadOptions) -> Read[Expansion]:
         """Nearest visible units from the anchors with fewest hops, path and edge-type match, in one statement."""
@@ -369,10 +501,31 @@ class ContextGraph(Protocol):
         ...
 
     async def list_recent(
-        self, principal: Principal, limit: int, options: ReadOptions
+        self, principal: Principal, query: RecentQuery, options: ReadOptions
     ) -> Read[tuple[CatalogEntry, ...]]:
-        """The principal's own newest units in its session, newest first."""
+        """The current ones of the principal's own newest units in its session, newest first."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedSelection:
+    """A candidate as its SELECTED or DEFERRED relationship keeps it.
+
+    Attributes:
+        rank: from 1.
+        hop_count: -1 when no anchor reaches it.
+        edge_types: of the path, from the anchor outwards.
+        features: scaled values of the record's ``feature_names``; empty for a candidate that was not valued.
+    """
+
+    unit_id: str
+    disposition: Disposition
+    value: float
+    cost: int
+    rank: int
+    hop_count: int = -1
+    edge_types: tuple[EdgeType, ...] = ()
+    features: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,8 +534,11 @@ class RetrievalRecord:
 
     Attributes:
         candidates_json: ranked candidates with every contribution, compact JSON.
-        selections: (unit_id, disposition, value, cost, rank) of every candidate that has an edge
-            (SELECTED or DEFERRED) to its unit.
+        selections: the candidates that have an edge (SELECTED or DEFERRED) to their unit.
+        deferred_ids: every candidate that was left for a later step (over budget, below value, deferred).
+        lowered_ids: units that were deferred for the fifth step in a row: they lose value in this session for good.
+        predictor_version: of the tenant; 0: the shared prior.
+        feature_names: of ``Selection.features``, in order.
     """
 
     retrieval_id: str
@@ -399,7 +555,11 @@ class RetrievalRecord:
     duration_ms: float
     payload_sha256: str
     candidates_json: str
-    selections: tuple[tuple[str, Disposition, float, int, int], ...]
+    selections: tuple[LoggedSelection, ...]
+    deferred_ids: tuple[str, ...] = ()
+    lowered_ids: tuple[str, ...] = ()
+    predictor_version: int = 0
+    feature_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,8 +571,80 @@ class RetrievalLogEntry:
     session_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class RetrievalStep:
+    """What one retrieval of a session left for later and what it delivered."""
+
+    task_step: int
+    deferred_ids: frozenset[str]
+    selected_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHistory:
+    """What the principal's earlier retrievals of the session say about units it may see.
+
+    Attributes:
+        unreferenced: times each unit was delivered, unreferenced, in the last 50 retrievals.
+        steps: the last 8 retrievals, the newest first.
+        lowered: units deferred five steps in a row at some time.
+        predictor: the tenant's predictor; None: the shared prior.
+    """
+
+    unreferenced: Mapping[str, int] = field(default_factory=dict[str, int])
+    steps: tuple[RetrievalStep, ...] = ()
+    lowered: frozenset[str] = frozenset()
+    predictor: PredictorVersion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredUnit:
+    """A unit as a retrieval delivered it; its content is fetched from the tiers by digest."""
+
+    unit_id: str
+    content_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a retrieval delivered, and its outcome where one was reported.
+
+    Attributes:
+        units: in payload order (value descending, then unit_id); units deleted meanwhile are left out.
+        report_fingerprint: of the report that gave the outcome; empty: none yet.
+        outcomes: of that report, in the order of ``units``.
+    """
+
+    retrieval_id: str
+    query_text: str
+    units: tuple[DeliveredUnit, ...]
+    report_fingerprint: str
+    outcomes: tuple[UnitOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseCounts:
+    """How common phrases are among the units that the principal may see; all counts end at a limit.
+
+    Attributes:
+        unit_count: visible units.
+        holders: visible units that hold each phrase, by phrase.
+    """
+
+    unit_count: int
+    holders: Mapping[str, int]
+
+
+class EntailmentScorer(Protocol):
+    """Optional plug-in (entry-point group ``graphsvc.entailment``): does the output follow from the content?"""
+
+    async def score(self, output: str, contents: Sequence[str]) -> list[float]:
+        """The probability in [0, 1] that the output entails or uses each content, in order."""
+        ...
+
+
 class FeedbackStore(Protocol):
-    """Retrievals and, later, what was referenced of them."""
+    """Retrievals and what was referenced of them."""
 
     async def record_retrieval(self, principal: Principal, record: RetrievalRecord, timeout_ms: int) -> Written[None]:
         """Writes the (:Retrieval) node with SELECTED and DEFERRED relationships."""
@@ -428,8 +660,42 @@ class FeedbackStore(Protocol):
         """
         ...
 
-    async def count_unreferenced(self, principal: Principal, options: ReadOptions) -> Read[dict[str, int]]:
-        """Times each unit was delivered, unreferenced, in the principal's last 50 retrievals of the session."""
+    async def read_session(self, principal: Principal, options: ReadOptions) -> Read[SessionHistory]:
+        """What the principal's retrievals of the session say about units, and the tenant's predictor; one statement."""
+        ...
+
+    async def get_delivery(self, principal: Principal, retrieval_id: str, options: ReadOptions) -> Read[Delivery]:
+        """What a retrieval of the principal's own agent and session delivered.
+
+        Raises:
+            NotFound: RETRIEVAL_NOT_FOUND, absent or somebody else's.
+        """
+        ...
+
+    async def count_phrases(
+        self, principal: Principal, phrases: Sequence[str], limit: int, options: ReadOptions
+    ) -> Read[PhraseCounts]:
+        """How many visible units there are and how many hold each phrase, each counted up to ``limit``.
+
+        Only excerpts are looked at, with words stemmed; normalised phrases are expected (``domain.phrases``).
+        """
+        ...
+
+    async def record_outcome(
+        self,
+        principal: Principal,
+        retrieval_id: str,
+        outcomes: Sequence[UnitOutcome],
+        report_fingerprint: str,
+        request: WriteRequest,
+    ) -> Written[tuple[UnitOutcome, ...]]:
+        """Writes REFERENCED and IGNORED relationships of all delivered units, or of none; the first report stands.
+
+        Raises:
+            NotFound: RETRIEVAL_NOT_FOUND.
+            AlreadyExists: OUTCOME_DIFFERS, the retrieval has an outcome from a report with another fingerprint.
+            InvalidArgument: REQUEST_ID_REUSED.
+        """
         ...
 
 
@@ -443,6 +709,111 @@ class ApiKey:
     roles: frozenset[Role]
     created_time: datetime
     expires_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FeedbackExample:
+    """A delivered unit with its verdict: what predictors are fitted on.
+
+    Attributes:
+        features: scaled values by name, as valued then.
+        value: the probability that was predicted.
+    """
+
+    retrieval_id: str
+    reported_time: datetime
+    kind: ContextUnitKind
+    features: Mapping[str, float]
+    value: float
+    referenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnlearnedFeedback:
+    """Feedback of a tenant that no predictor has seen.
+
+    Attributes:
+        retrieval_count: retrievals reported after the last fit, counted up to a limit.
+        oldest_time: when the first of these was reported.
+        last_fit_time: None: there was none.
+    """
+
+    tenant_id: str
+    retrieval_count: int
+    oldest_time: datetime
+    last_fit_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictorHistory:
+    """The predictors of a tenant.
+
+    Attributes:
+        versions: ascending; those not adopted too.
+        in_use: version in use; 0: the shared prior.
+    """
+
+    versions: tuple[PredictorVersion, ...]
+    in_use: int
+
+    @property
+    def current(self) -> PredictorVersion | None:
+        """The version in use; None: the shared prior."""
+        return next((one for one in self.versions if one.version == self.in_use), None)
+
+
+class PredictorStore(Protocol):
+    """Feedback of whole tenants, and their predictors by version. Not for agents: batch and admin only."""
+
+    async def list_unlearned(self, from_tenant_id: str, limit: int, count_limit: int) -> tuple[UnlearnedFeedback, ...]:
+        """Tenants that have feedback no predictor has seen, by tenant_id.
+
+        Args:
+            from_tenant_id: the first that may be among them; empty: any.
+            limit: tenants returned at most.
+            count_limit: retrievals of each counted at most.
+        """
+        ...
+
+    async def get_unlearned(self, tenant_id: str, count_limit: int) -> UnlearnedFeedback | None:
+        """A tenant's feedback that no predictor has seen; None: there is none."""
+        ...
+
+    async def list_examples(self, tenant_id: str, retrieval_limit: int) -> tuple[FeedbackExample, ...]:
+        """Delivered units of the tenant's newest reported retrievals, by (reported_time, retrieval_id, unit_id)."""
+        ...
+
+    async def list_predictors(self, tenant_id: str, options: ReadOptions) -> Read[PredictorHistory]:
+        """The tenant's versions and which of them is in use."""
+        ...
+
+    async def save_predictor(
+        self, principal: Principal, predictor: PredictorVersion, in_use_before: int, request: WriteRequest
+    ) -> Written[int | None]:
+        """The version that the request stands for: stored, in use if adopted; on a replay the one of the first time.
+
+        None, and nothing is written, when another process was first: the version is there, or another is in use now.
+
+        Args:
+            principal: of the tenant; a process that recalibrates by itself has no agent.
+            predictor: the next version.
+            in_use_before: the version in use when the fit began.
+            request: identity of the write.
+
+        Raises:
+            NotFound: TENANT_NOT_FOUND.
+            InvalidArgument: REQUEST_ID_REUSED.
+        """
+        ...
+
+    async def use_predictor(self, principal: Principal, version: int, request: WriteRequest) -> Written[int]:
+        """Makes a version the one in use (0: the shared prior), once per request_id; gives the version in use before.
+
+        Raises:
+            NotFound: PREDICTOR_NOT_FOUND, TENANT_NOT_FOUND.
+            InvalidArgument: REQUEST_ID_REUSED.
+        """
+        ...
 
 
 class TenantStore(Protocol):
@@ -510,6 +881,14 @@ class StoredContent:
 
     key: ContentKey
     stored_time: datetime
+
+
+class TierPromotions(Protocol):
+    """Candidates that the tiers propose for a step: what the prefetch has brought near."""
+
+    async def list_promotable(self, principal: Principal, task_id: str, limit: int) -> tuple[CatalogEntry, ...]:
+        """Visible units that were promoted for this task or session, the highest relevance_score first."""
+        ...
 
 
 class TierStore(Protocol):

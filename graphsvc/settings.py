@@ -28,6 +28,8 @@ class EmbedderName(StrEnum):
 
     WORDLLAMA = "wordllama"
     """Static word embeddings shipped by a package: 256 numbers, no download, no key."""
+    MINILM = "minilm"
+    """all-MiniLM-L6-v2: 384 numbers, better, slower, no download and no key; needs graphsvc[minilm] (torch)."""
     NONE = "none"
     """No embeddings: topic search is full-text only."""
     OPENAI = "openai"
@@ -125,7 +127,7 @@ class Settings(BaseSettings):
         description="First size of the LMDB map, MiB; it doubles when full, up to lmdb_map_max_mb.",
     )
     lmdb_map_max_mb: int = Field(default=65536, ge=16, le=1048576, description="Largest size of the LMDB map, MiB.")
-    hot_bytes: int = Field(default=64 * 2**20, ge=0, description="Content kept in memory a process, bytes; 0: none.")
+    hot_bytes: int = Field(default=16 * 2**20, ge=0, description="Content kept in memory a process, bytes; 0: none.")
     s3_endpoint: str | None = Field(default=None, description="S3 endpoint; unset: the local stack's.")
     s3_bucket: str = Field(default="graphsvc", description="Bucket of the cold tier; created if absent.")
     s3_prefix: str = Field(default="", description="Key prefix inside the bucket.")
@@ -149,7 +151,9 @@ class Settings(BaseSettings):
     )
 
     # Embeddings
-    embedder: EmbedderName = Field(default=EmbedderName.WORDLLAMA, description="wordllama, none, openai or client.")
+    embedder: EmbedderName = Field(
+        default=EmbedderName.WORDLLAMA, description="wordllama, minilm, none, openai or client."
+    )
     embedding_dimensions: int = Field(
         default=256,
         ge=1,
@@ -181,7 +185,7 @@ class Settings(BaseSettings):
         description="Value per token the best candidate must exceed, else nothing is retrieved.",
     )
     min_value_probability: float = Field(
-        default=0.02,
+        default=0.005,
         ge=0,
         le=1,
         description="Probability of being referenced under which a unit is left out as below_value.",
@@ -202,6 +206,30 @@ class Settings(BaseSettings):
         description="Edges a traversal reads per hop; when it cuts, the answer says partial.",
     )
 
+    # Feedback (seed selection-budgeted-retrieval, Utility Feedback)
+    entailment: str = Field(
+        default="",
+        description="Plug-in of the entry-point group graphsvc.entailment that tells references; empty: none.",
+    )
+
+    # Recalibration (seed selection-budgeted-retrieval, Implementation Rule 5)
+    recalibration_retrievals: int = Field(
+        default=100,
+        ge=10,
+        le=1000,
+        description="Newly reported retrievals of a tenant after which its predictor is fitted again.",
+    )
+    recalibration_interval_s: float = Field(
+        default=86_400.0,
+        ge=60,
+        description="Seconds since the last fit after which one newly reported retrieval is enough.",
+    )
+    recalibration_check_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="Seconds between two looks at what is due; 0: this process never recalibrates by itself.",
+    )
+
     # Client commands (ingest, retrieve, explain, policy)
     target: str | None = Field(
         default=None, description="host:port of the service to call; unset: the one that runs on state_dir."
@@ -219,6 +247,8 @@ class Settings(BaseSettings):
             raise ValueError("set both GRAPHSVC_TLS_CERTIFICATE and GRAPHSVC_TLS_KEY, or neither")
         if self.embedder is EmbedderName.OPENAI and not (self.embedder_url and self.embedder_model):
             raise ValueError("GRAPHSVC_EMBEDDER=openai needs GRAPHSVC_EMBEDDER_URL and GRAPHSVC_EMBEDDER_MODEL")
+        if self.embedder is EmbedderName.MINILM and self.embedding_dimensions != 384:
+            raise ValueError("embedder minilm gives 384 numbers: set GRAPHSVC_EMBEDDING_DIMENSIONS=384")
         if self.embedder is EmbedderName.WORDLLAMA and self.embedding_dimensions not in (64, 128, 256):
             raise ValueError(
                 "wordllama gives 64, 128 or 256 dimensions: set GRAPHSVC_EMBEDDING_DIMENSIONS to one of them"

@@ -18,8 +18,10 @@
 //     index_limit (integer, 1 to 10000): rows an index gives at most.
 //     scope_limit (integer, 1 to 100): scopes searched at most; a Lucene query takes 1,024 clauses.
 //     group_limit (integer, 1 to 100): vector searches at most.
+//     sample_size (integer, 0 to 1000): vectors wanted.
 // Returns:
 //   hits (list of list): [term frequencies, null when not found by words; cosine in [-1, 1] or null; successor's unit_id or '', entry] each.
+//   sample (list of list of float): vectors of the best visible hits by vector.
 //   blocked_count (integer): units found that the query rejects.
 //   visible_scopes (integer): 0: there is no unit the caller may see; else 1 or more.
 //   partial (boolean): more scopes than limits, or rows of the indexes that did not exist as of that time.
@@ -35,7 +37,7 @@
 :param tenant_id => 'demo';
 :param caller => {agent_id: 'ingest', session_id: 'main'};
 :param now => datetime('2026-01-01T00:00:00Z');
-:param search => {kinds: ['decision', 'observation'], fingerprint: '', as_of: null, current: [true], own_clause: 'scope_terms:sexample0', tenant_clause: '+scope_terms:texample0', filter_clause: '+scope_terms:texample0^0 +scope_terms:current0^0', text_clause: 'excerpt:("token" "refresh") search_terms:("token" "refresh")', embedding: [n IN range(1, 256) | 0.0625], index_limit: 100, scope_limit: 100, group_limit: 12};
+:param search => {kinds: ['decision', 'observation'], fingerprint: '', as_of: null, current: [true], own_clause: 'scope_terms:sexample0', tenant_clause: '+scope_terms:texample0', filter_clause: '+scope_terms:texample0^0 +scope_terms:current0^0', text_clause: 'excerpt:("token" "refresh") search_terms:("token" "refresh")', embedding: [n IN range(1, 256) | 0.0625], index_limit: 100, scope_limit: 100, group_limit: 12, sample_size: 50};
 
 CYPHER 25 replan=skip
 // grants: begin
@@ -76,8 +78,12 @@ WITH grants, clauses, blocked, groups[..$search.group_limit] AS groups,
   scopes_cut OR size(groups) > $search.group_limit AS scopes_cut
 CALL (clauses, groups) {
   CALL (clauses, groups) {
-    UNWIND CASE WHEN $search.text_clause IS NULL OR clauses = [] THEN []
-      ELSE ['unit_text_english', 'unit_text_cjk'] END AS index
+    // Words in ASCII: the English index finds every unit that the other one would.
+    UNWIND CASE
+      WHEN $search.text_clause IS NULL OR clauses = [] THEN []
+      WHEN $search.text_clause =~ '\\p{ASCII}*' THEN ['unit_text_english']
+      ELSE ['unit_text_english', 'unit_text_cjk']
+    END AS index
     CALL db.index.fulltext.queryNodes(
       index,
       $search.filter_clause + ' +(' + reduce(scopes = '', clause IN clauses | scopes + ' ' + clause) + ')^0'
@@ -172,7 +178,8 @@ CALL (grants, blocked, rows) {
       RETURN unit.unit_id ORDER BY unit.unit_id LIMIT 1
     } AS successors
   WITH reached AS unit, row, coalesce(head(successors), '') AS superseded_by
-  RETURN collect([CASE WHEN row[1] IS NULL THEN null ELSE unit.term_frequencies END, row[2], superseded_by,
+  RETURN coll.sort([row IN collect([-row[2], unit.unit_id, unit]) WHERE row[0] IS NOT NULL]) AS by_vector,
+    collect([CASE WHEN row[1] IS NULL THEN null ELSE unit.term_frequencies END, row[2], superseded_by,
     // entry: begin
     [
       unit.unit_id, unit.unit_key, unit.agent_id, unit.session_id, unit.task_step, unit.kind, unit.epistemic_status,
@@ -184,7 +191,13 @@ CALL (grants, blocked, rows) {
     // entry: end
   ]) AS hits
 }
-WITH clauses, rows, scopes_cut, hits, size([row IN rows WHERE row[0] IN blocked]) AS blocked_count
+CALL (by_vector) {
+  UNWIND by_vector[..$search.sample_size] AS row
+  WITH row[2] AS unit
+  MATCH (unit)-[:HAS_EMBEDDING]->(embedding:UnitEmbedding)
+  RETURN collect(embedding.embedding) AS sample
+}
+WITH clauses, rows, scopes_cut, hits, sample, size([row IN rows WHERE row[0] IN blocked]) AS blocked_count
 CALL (clauses, hits) {
   // Only an empty answer needs to know whether there was anything to find.
   UNWIND CASE WHEN hits = [] THEN clauses ELSE [] END AS clause
@@ -192,5 +205,5 @@ CALL (clauses, hits) {
     YIELD node
   RETURN count(*) AS visible_scopes
 }
-RETURN hits, blocked_count, CASE WHEN hits = [] THEN visible_scopes ELSE 1 END AS visible_scopes,
+RETURN hits, sample, blocked_count, CASE WHEN hits = [] THEN visible_scopes ELSE 1 END AS visible_scopes,
   scopes_cut OR ($search.as_of IS NOT NULL AND size(rows) > size(hits) + blocked_count) AS partial;

@@ -43,6 +43,11 @@ _COMMANDS = (
     _Command("ingest", "graphsvc.cli.ingest", "application", "Write a repository or documents as units."),
     _Command("retrieve", "graphsvc.cli.retrieve", "retrieve", "Select the context worth its tokens."),
     _Command("explain", "graphsvc.cli.explain", "explain", "Show why a retrieval chose what it chose."),
+    _Command(
+        "report-outcome", "graphsvc.cli.report_outcome", "report_outcome", "Record what a model made of a retrieval."
+    ),
+    _Command("recalibrate", "graphsvc.cli.predictors", "recalibrate", "Fit the predictor to the feedback so far."),
+    _Command("predictors", "graphsvc.cli.predictors", "application", "List predictors; go back to one."),
     _Command("key", "graphsvc.cli.key", "application", "Create, list and revoke API keys."),
     _Command("policy", "graphsvc.cli.policy", "application", "Share units between agents and sessions."),
     _Command("tenant", "graphsvc.cli.tenant", "application", "Create tenants."),

@@ -18,7 +18,16 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from graphsvc.client import Explanation, GraphsvcCallError, GraphsvcClient, RankedUnit, Retrieval, Spending, Tls
+from graphsvc.client import (
+    Explanation,
+    GraphsvcCallError,
+    GraphsvcClient,
+    RankedUnit,
+    ReportedOutcome,
+    Retrieval,
+    Spending,
+    Tls,
+)
 from graphsvc.domain.candidates import Disposition
 from graphsvc.domain.errors import ErrorReason, InvalidArgument, LocalFault, Unauthenticated
 from graphsvc.settings import Settings, load_settings
@@ -166,6 +175,25 @@ def print_explanation(explanation: Explanation, console: Console, *, max_rows: i
         console.print(_contributions(explanation.candidates, max_rows))
     console.print(Text(explanation.outcome.value.replace("_", " ")))
     _print_spending(explanation.ledger, console, "")
+
+
+def print_outcome(reported: ReportedOutcome, console: Console) -> None:
+    """Prints the verdict on each delivered unit.
+
+    Args:
+        reported: of the service.
+        console: where to.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("unit", "verdict", "how"):
+        table.add_column(name, overflow="fold")
+    for one in reported.outcomes:
+        verdict = "referenced" if one.referenced else "ignored"
+        table.add_row(one.unit_id, verdict, escape(one.evidence), style="green" if one.referenced else "")
+    if reported.outcomes:
+        console.print(table)
+    counted = f"{len(reported.referenced_ids)} of {len(reported.outcomes)} units referenced"
+    console.print(Text(counted + (", as reported before" if reported.replayed else "")))
 
 
 def unit_label(unit_key: str, path: str, unit_id: str) -> str:

@@ -12,6 +12,8 @@ from graphsvc.domain.errors import ErrorReason, InvalidArgument
 
 MIN_REASONING_RESERVE_RATIO = 0.40
 MAX_TOKENS = 10_000_000
+MAX_THRESHOLD_FACTOR = 10.0
+"""A session that is out of tokens still gets what is all but certain to be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,21 +22,27 @@ class Budget:
 
     Attributes:
         total_step_budget: what the step may use; None when the caller gave the retrieval budget itself.
+        threshold_factor: what both value thresholds are multiplied with, 1 to 10: above 1 when the session's remaining
+            tokens, spread over its remaining steps, are fewer than this step uses.
     """
 
     retrieval_budget: int
     total_step_budget: int | None = None
     harness_overhead: int = 0
     reasoning_reserve: int = 0
+    threshold_factor: float = 1.0
 
     @classmethod
-    def of_step(cls, total_step_budget: int, harness_overhead: int, reserve_ratio: float) -> Budget:
+    def of_step(
+        cls, total_step_budget: int, harness_overhead: int, reserve_ratio: float, threshold_factor: float = 1.0
+    ) -> Budget:
         """The budget left of a step's total after the harness and the reasoning reserve; at least 0.
 
         Args:
             total_step_budget: tokens of the step, 1 to 10,000,000.
             harness_overhead: tokens of what the caller sends besides, 0 or more.
             reserve_ratio: share kept for reasoning, 0.40 or more.
+            threshold_factor: from :func:`threshold_factor`.
 
         Raises:
             InvalidArgument: FIELD_INVALID for a number out of range.
@@ -61,6 +69,7 @@ class Budget:
             total_step_budget=total_step_budget,
             harness_overhead=harness_overhead,
             reasoning_reserve=reserve,
+            threshold_factor=threshold_factor,
         )
 
     @classmethod
@@ -73,6 +82,23 @@ class Budget:
                 field="budget.retrieval_budget",
             )
         return cls(retrieval_budget=retrieval_budget)
+
+
+def threshold_factor(
+    total_step_budget: int, session_tokens_remaining: int, expected_steps: int, task_step: int
+) -> float:
+    """How much dearer a token is than planned, 1 to 10: this step's budget over the projection for each step to come.
+
+    Args:
+        total_step_budget: tokens of this step.
+        session_tokens_remaining: tokens the session has left, this step's included, 0 or more.
+        expected_steps: steps the session is expected to take in all, 1 or more.
+        task_step: steps taken before this one; past the expectation, one is left.
+    """
+    projected = session_tokens_remaining / max(1, expected_steps - task_step)
+    if projected * MAX_THRESHOLD_FACTOR <= total_step_budget:
+        return MAX_THRESHOLD_FACTOR
+    return max(1.0, total_step_budget / projected)
 
 
 @dataclass(frozen=True, slots=True)

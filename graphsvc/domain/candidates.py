@@ -5,11 +5,12 @@ Source: seed selection-budgeted-retrieval, The Pattern; product.md, What must be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from graphsvc.domain.units import ContextUnitKind, EdgeType, EpistemicStatus, Tier
+from graphsvc.domain.units import ContextUnitKind, Direction, EdgeType, EpistemicStatus, Tier
 
 
 class CandidateSource(StrEnum):
@@ -113,6 +114,22 @@ class GraphHit:
 
 
 @dataclass(frozen=True, slots=True)
+class TermStatistics:
+    """What a query's terms weigh among its hits, so that units found later are scored as the hits were.
+
+    Attributes:
+        weights: inverse document frequency of each stem of the query, above 0.
+        average_length: stems a hit has, 1 or more.
+    """
+
+    weights: Mapping[str, float]
+    average_length: float
+
+
+NO_TERMS = TermStatistics({}, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
 class TopicHit:
     """A unit found by topic search. Raw scores; None where that search did not find it."""
 
@@ -122,6 +139,44 @@ class TopicHit:
     vector_score: float | None
     """Cosine similarity in [-1, 1]."""
     superseded_by: str
+    term_coverage: float = 0.0
+    """Share of the query's terms, weighed by rarity, that its excerpt or path holds, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedLink:
+    """A typed edge between a candidate and one of the best topic hits (a seed).
+
+    Attributes:
+        seed_id: the seed's unit_id; never the candidate's own.
+        edge_type: of the edge.
+        direction: OUTGOING: from the seed to the candidate; INCOMING: from the candidate to the seed.
+        weight: of the edge, in [0, 1].
+    """
+
+    seed_id: str
+    edge_type: EdgeType
+    direction: Direction
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """What stands around a candidate, as far as the best topic hits of the query (seeds) are there.
+
+    Attributes:
+        links: typed edges to seeds, by (seed_id, edge_type, direction).
+        turns: (seed_id, steps from the seed to the candidate: -2, -1, 1 or 2) for seeds of the same agent and session
+            near in turn order (task_step), by seed_id.
+        in_degree: visible typed edges that lead to the candidate, counted up to a limit; 0 where it has no link.
+    """
+
+    links: tuple[SeedLink, ...] = ()
+    turns: tuple[tuple[str, int], ...] = ()
+    in_degree: int = 0
+
+
+NO_NEIGHBOURHOOD = Neighbourhood()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +185,16 @@ class Candidate:
 
     Attributes:
         path: None when no anchor reaches it within max_hops.
-        topic_score: fused full-text and vector score in [0, 1]; 0 when found by neither.
+        topic_score: fused full-text and vector score in [0, 1]; 0 with neither words nor meaning in common.
+        full_text_score: BM25 with the statistics of the query's hits; None without a word in common.
+        vector_score: cosine of the unit and the query, seen from near the middle of the hits; None without vector.
+        lead: start of its excerpt.
         unreferenced_count: times delivered before in the principal's session without being referenced.
+        neighbourhood: typed edges and turns between it and the best topic hits.
+        term_coverage: share of the query's terms, weighed by rarity, that its excerpt or path holds, in [0, 1].
+        lowered: it was deferred five steps in a row in this session (gate B11).
+        companion_ids: candidates without which it cannot be read (a tool call of its result, a chunk's header); they
+            go in with it or not at all.
     """
 
     entry: CatalogEntry
@@ -142,6 +205,11 @@ class Candidate:
     vector_score: float | None
     superseded_by: str = ""
     unreferenced_count: int = 0
+    neighbourhood: Neighbourhood = NO_NEIGHBOURHOOD
+    term_coverage: float = 0.0
+    lead: str = ""
+    lowered: bool = False
+    companion_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

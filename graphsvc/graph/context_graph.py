@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphsvc.domain.candidates import CatalogEntry, GraphHit, GraphPath, TopicHit
+import numpy as np
+
+from graphsvc.domain.candidates import (
+    CatalogEntry,
+    GraphHit,
+    GraphPath,
+    Neighbourhood,
+    SeedLink,
+    TermStatistics,
+    TopicHit,
+)
 from graphsvc.domain.tenancy import Principal
 from graphsvc.domain.units import ContextUnitKind, Direction, EdgeType
 from graphsvc.graph.catalog import Catalog
@@ -12,8 +22,23 @@ from graphsvc.graph.driver import GraphDriver
 from graphsvc.graph.query_text import text_clause
 from graphsvc.graph.rows import to_caller, to_edge_type, to_entry
 from graphsvc.graph.scope_terms import CURRENT_TERM, kinds_clause, own_clause, tenant_term
-from graphsvc.ports import Clock, Expansion, Read, ReadOptions, TopicQuery, TopicResult, Traversal
-from graphsvc.ranking.lexical import bm25
+from graphsvc.ports import (
+    Clock,
+    Description,
+    DescriptionQuery,
+    Descriptions,
+    Expansion,
+    FoundUnit,
+    NeighbourQuery,
+    Neighbours,
+    Read,
+    ReadOptions,
+    RecentQuery,
+    TopicQuery,
+    TopicResult,
+    Traversal,
+)
+from graphsvc.ranking.lexical import bm25, term_coverage, term_statistics
 
 SCOPE_LIMIT = 100
 """Scopes of a full-text search: each is up to 9 of Lucene's 1,024 clauses, words take 128."""
@@ -23,6 +48,15 @@ BLOCKED_ALLOWANCE = 50
 """Rows asked of an index beyond the limit, so that rejected units do not take the places of others."""
 AS_OF_FACTOR = 4
 """Rows asked of an index a row wanted when a time is given: indexes hold every version, not its time."""
+
+SAMPLE_SIZE = 50
+"""Vectors of the best hits whose middle is taken: a few hundred kilobytes would be the price of all."""
+LEAD_LENGTH = 96
+"""Characters: what a unit is about stands at its start."""
+COMPANION_ROUNDS = 3
+"""How often what was found is looked up in turn: a chunk, its header, the call whose result that is."""
+TURN_LIMIT = 12
+"""Units within two steps of a seed, its own included: where there are more, steps are no order of turns."""
 
 _ALL_KINDS = frozenset(ContextUnitKind)
 
@@ -41,6 +75,8 @@ class Neo4jContextGraph:
         self._clock = clock
         self._expand = catalog["expand_from_anchors"]
         self._search = catalog["search_topic"]
+        self._describe = catalog["describe_candidates"]
+        self._list_neighbours = catalog["list_neighbours"]
         self._list_recent = catalog["list_recent"]
 
     async def expand(self, principal: Principal, traversal: Traversal, options: ReadOptions) -> Read[Expansion]:
@@ -100,25 +136,109 @@ class Neo4jContextGraph:
                 * (1 if current_only else AS_OF_FACTOR),
                 "scope_limit": SCOPE_LIMIT,
                 "group_limit": GROUP_LIMIT,
+                "sample_size": 0 if query.embedding is None else SAMPLE_SIZE,
             },
         }
         rows, seen = await self._driver.read(
             self._search, params, bookmarks=options.bookmarks, timeout_ms=options.timeout_ms
         )
         row = rows[0]
-        hits = _best_of_each(_topic_hits(query.text, row["hits"]), query.limit)
-        result = TopicResult(hits, text is not None, row["partial"], row["blocked_count"], row["visible_scopes"])
+        found, statistics = _topic_hits(query.text, row["hits"])
+        hits = _best_of_each(found, query.limit)
+        result = TopicResult(
+            hits=hits,
+            usable_terms=text is not None,
+            partial=row["partial"],
+            blocked_count=row["blocked_count"],
+            visible_scopes=row["visible_scopes"],
+            statistics=statistics,
+            sample=tuple(np.asarray(vector, dtype=np.float32) for vector in row["sample"]),
+        )
+        return Read(result, seen)
+
+    async def neighbours(self, principal: Principal, query: NeighbourQuery, options: ReadOptions) -> Read[Neighbours]:
+        """As :meth:`graphsvc.ports.ContextGraph.neighbours`."""
+        params: dict[str, Any] = {
+            **_scope(principal),
+            "now": self._clock.now(),
+            "neighbours": {
+                "seed_ids": sorted(set(query.seed_ids)),
+                "candidate_ids": sorted(set(query.candidate_ids)),
+                "kinds": sorted(query.kinds or _ALL_KINDS),
+                "all_kinds": sorted(_ALL_KINDS),
+                "fingerprint": query.fingerprint,
+                "as_of": query.as_of,
+                "edge_limit": query.edge_limit,
+                "turn_limit": TURN_LIMIT,
+            },
+        }
+        rows, seen = await self._driver.read(
+            self._list_neighbours, params, bookmarks=options.bookmarks, timeout_ms=options.timeout_ms
+        )
+        row = rows[0]
+        result = Neighbours(
+            units=_found_units(row["hits"]),
+            neighbourhoods=_neighbourhoods(row["links"], row["turns"], dict(row["in_degrees"])),
+            blocked_count=row["blocked_count"],
+        )
+        return Read(result, seen)
+
+    async def describe(self, principal: Principal, query: DescriptionQuery, options: ReadOptions) -> Read[Descriptions]:
+        """As :meth:`graphsvc.ports.ContextGraph.describe`.
+
+        One statement, and another one for companions that were found: none of them goes in without its own.
+        """
+        by_id: dict[str, Description] = {}
+        units: dict[str, FoundUnit] = {}
+        companion_ids: dict[str, list[str]] = {}
+        blocked_ids: set[str] = set()
+        seen: tuple[str, ...] = ()
+        candidate_ids = sorted(set(query.candidate_ids))
+        for _ in range(COMPANION_ROUNDS):
+            params: dict[str, Any] = {
+                **_scope(principal),
+                "now": self._clock.now(),
+                "description": {
+                    "candidate_ids": candidate_ids,
+                    "fingerprint": query.fingerprint,
+                    "as_of": query.as_of,
+                    "embedding": None if query.embedding is None else query.embedding.tolist(),
+                    "lead_length": LEAD_LENGTH,
+                },
+            }
+            rows, seen = await self._driver.read(
+                self._describe, params, bookmarks=options.bookmarks, timeout_ms=options.timeout_ms
+            )
+            row = rows[0]
+            found = [unit for unit in _found_units(row["hits"]) if unit.entry.unit_id not in by_id]
+            by_id |= _descriptions(row["candidates"], query.statistics)
+            units |= {unit.entry.unit_id: unit for unit in found}
+            for unit_id, companion_id, blocked in row["companions"]:
+                companion_ids.setdefault(unit_id, []).append(companion_id)
+                if blocked:
+                    blocked_ids.add(companion_id)
+            candidate_ids = [unit.entry.unit_id for unit in found]
+            if not candidate_ids:
+                break
+        result = Descriptions(
+            by_id=by_id,
+            units=tuple(units[unit_id] for unit_id in sorted(units)),
+            companion_ids={unit_id: tuple(sorted(ids)) for unit_id, ids in companion_ids.items()},
+            blocked_ids=frozenset(blocked_ids),
+        )
         return Read(result, seen)
 
     async def list_recent(
-        self, principal: Principal, limit: int, options: ReadOptions
+        self, principal: Principal, query: RecentQuery, options: ReadOptions
     ) -> Read[tuple[CatalogEntry, ...]]:
         """As :meth:`graphsvc.ports.ContextGraph.list_recent`."""
+        params: dict[str, Any] = {
+            **_scope(principal),
+            "now": self._clock.now(),
+            "recent": {"limit": query.limit, "fingerprint": query.fingerprint, "as_of": query.as_of},
+        }
         rows, seen = await self._driver.read(
-            self._list_recent,
-            {**_scope(principal), "limit": limit},
-            bookmarks=options.bookmarks,
-            timeout_ms=options.timeout_ms,
+            self._list_recent, params, bookmarks=options.bookmarks, timeout_ms=options.timeout_ms
         )
         return Read(tuple(to_entry(values) for values in rows[0]["entries"]), seen)
 
@@ -139,19 +259,59 @@ def _graph_hit(values: list[Any], wanted: frozenset[EdgeType]) -> GraphHit:
     return GraphHit(entry=to_entry(entry), path=path, superseded_by=superseded_by)
 
 
-def _topic_hits(text: str, rows: list[list[Any]]) -> list[TopicHit]:
-    """The hits with their scores; by words over the statistics of these hits alone (see ``ranking.lexical``)."""
-    found = [position for position, row in enumerate(rows) if row[0] is not None]
-    scores = dict(zip(found, bm25(text, [rows[position][0] for position in found]), strict=True))
-    return [
-        TopicHit(
-            entry=to_entry(entry),
-            full_text_score=scores.get(position),
-            vector_score=vector_score,
-            superseded_by=superseded_by,
+def _found_units(rows: list[list[Any]]) -> tuple[FoundUnit, ...]:
+    units = [FoundUnit(to_entry(entry), superseded_by) for superseded_by, entry in rows]
+    return tuple(sorted(units, key=lambda unit: unit.entry.unit_id))
+
+
+def _descriptions(rows: list[list[Any]], statistics: TermStatistics) -> dict[str, Description]:
+    documents = [terms for _, terms, _, _ in rows]
+    scores, coverages = bm25(statistics, documents), term_coverage(statistics, documents)
+    return {
+        unit_id: Description(score or None, cosine, coverage, lead)
+        for (unit_id, _, cosine, lead), score, coverage in zip(rows, scores, coverages, strict=True)
+    }
+
+
+def _neighbourhoods(
+    links: list[list[Any]], turns: list[list[Any]], in_degrees: dict[str, int]
+) -> dict[str, Neighbourhood]:
+    linked: dict[str, list[SeedLink]] = {}
+    for seed_id, unit_id, edge_type, outgoing, weight in links:
+        way = Direction.OUTGOING if outgoing else Direction.INCOMING
+        link = SeedLink(seed_id, to_edge_type(edge_type), way, weight)
+        linked.setdefault(unit_id, []).append(link)
+    near: dict[str, list[tuple[str, int]]] = {}
+    for seed_id, unit_id, steps in turns:
+        near.setdefault(unit_id, []).append((seed_id, steps))
+    return {
+        unit_id: Neighbourhood(
+            links=tuple(
+                sorted(linked.get(unit_id, ()), key=lambda link: (link.seed_id, link.edge_type, link.direction))
+            ),
+            turns=tuple(sorted(near.get(unit_id, ()))),
+            in_degree=in_degrees.get(unit_id, 0),
         )
-        for position, (_, vector_score, superseded_by, entry) in enumerate(rows)
-    ]
+        for unit_id in linked.keys() | near.keys()
+    }
+
+
+def _topic_hits(text: str, rows: list[list[Any]]) -> tuple[list[TopicHit], TermStatistics]:
+    """The hits with their scores; by words over the statistics of these hits alone (see ``ranking.lexical``)."""
+    documents = [row[0] for row in rows if row[0] is not None]
+    statistics = term_statistics(text, documents)
+    hits: list[TopicHit] = []
+    for terms, vector_score, superseded_by, entry in rows:
+        score, coverage = _by_words(terms, statistics)
+        hits.append(TopicHit(to_entry(entry), score, vector_score, superseded_by, coverage))
+    return hits, statistics
+
+
+def _by_words(terms: str | None, statistics: TermStatistics) -> tuple[float | None, float]:
+    """Score and coverage of a unit; None and 0 for one that no word finds."""
+    if terms is None:
+        return None, 0.0
+    return bm25(statistics, [terms])[0], term_coverage(statistics, [terms])[0]
 
 
 def _best_of_each(hits: list[TopicHit], limit: int) -> tuple[TopicHit, ...]:

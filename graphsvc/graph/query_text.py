@@ -5,7 +5,9 @@ Source: known_failures.md, Odd input (Lucene syntax in a query raises, or emptie
 
 from __future__ import annotations
 
-from graphsvc.domain.terms import words
+import re
+
+from graphsvc.domain.terms import CJK_CHARACTERS, fold, query_words
 
 MAX_TERMS = 64
 """Lucene takes 1,024 clauses in all; each term is two, and the scopes need the rest."""
@@ -18,8 +20,32 @@ def text_clause(text: str) -> str | None:
     is syntax, AND and OR are words, and a field or a scope cannot be named. Longer words come first where there are
     more than :data:`MAX_TERMS`: they are rarer.
     """
-    found = words(text)
+    found = query_words(text)
     if not found:
         return None
     quoted = " ".join(f'"{word}"' for word in sorted(found, key=len, reverse=True)[:MAX_TERMS])
     return f"excerpt:({quoted}) search_terms:({quoted})"
+
+
+_CJK_PHRASE = re.compile(f"[{CJK_CHARACTERS}]+")
+_BETWEEN_PARTS = re.compile(r"[-_\s]+")
+
+
+def phrase_clause(phrase: str) -> tuple[str, str]:
+    """The full-text index in which a phrase is looked for and the clause that demands it there, words side by side.
+
+    An identifier is found inside a dotted name too, by its joined form. A phrase without a word that is indexed is
+    found everywhere.
+
+    Args:
+        phrase: normalised (``domain.phrases``).
+    """
+    if _CJK_PHRASE.fullmatch(phrase):
+        return "unit_text_cjk", f"+excerpt:{_quoted(phrase)}"
+    folded = fold(phrase)
+    joined = _BETWEEN_PARTS.sub("", folded)
+    return "unit_text_english", f"+(excerpt:{_quoted(phrase)} search_terms:({_quoted(folded)} {_quoted(joined)}))"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

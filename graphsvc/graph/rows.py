@@ -6,13 +6,14 @@ costs a tenth of the client's time that a record each would (cypher_perf.md, pit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from neo4j.time import DateTime
 
 from graphsvc.domain.candidates import CatalogEntry
+from graphsvc.domain.predictors import PredictorVersion
 from graphsvc.domain.tenancy import Principal
 from graphsvc.domain.units import ContextUnitKind, EdgeType, EpistemicStatus, Tier
 
@@ -75,6 +76,25 @@ def to_entry(values: Sequence[Any]) -> CatalogEntry:
         content_sha256=values[14],
         size_bytes=values[15],
         token_counts={"cl100k_base": values[16], "o200k_base": values[17]},
+    )
+
+
+def to_predictor(properties: Mapping[str, Any]) -> PredictorVersion:
+    """A predictor version from the properties of its node."""
+    return PredictorVersion(
+        version=properties["version"],
+        created_time=to_datetime(properties["created_time"]),
+        prior_version=properties["prior_version"],
+        intercept=properties["intercept"],
+        weights=dict(zip(properties["weight_names"], properties["weights"], strict=True)),
+        reference_rates={
+            ContextUnitKind(kind): rate
+            for kind, rate in zip(properties["rate_kinds"], properties["reference_rates"], strict=True)
+        },
+        retrieval_count=properties["retrieval_count"],
+        example_count=properties["example_count"],
+        adopted=properties["adopted"],
+        report_json=properties["report_json"],
     )
 
 

@@ -12,11 +12,13 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Protocol, cast
 
 import Stemmer
 
-from graphsvc.domain.terms import CJK_CHARACTERS, word_occurrences, words
+from graphsvc.domain.candidates import TermStatistics
+from graphsvc.domain.terms import CJK_CHARACTERS, query_words, word_occurrences, words
 
 K1 = 1.2
 """How soon further occurrences of a term add little."""
@@ -63,28 +65,58 @@ def term_frequencies(excerpt: str, path: str = "") -> str:
     return f"{kept} {_TOTAL}:{counts.total()} "
 
 
-def bm25(query: str, documents: Sequence[str]) -> list[float]:
-    """The score of each document for the query, 0 or more, in order.
+def term_statistics(query: str, documents: Sequence[str]) -> TermStatistics:
+    """The weight of each stem of the query, rare ones more, and the average length, over the hits.
 
     Args:
         query: as the user wrote it.
         documents: what :func:`term_frequencies` gave for each hit.
     """
-    if not documents:
-        return []
-    lengths = [_count(document, _TOTAL) for document in documents]
-    average = max(1.0, sum(lengths) / len(lengths))
-    scores = [0.0] * len(documents)
+    average = sum(_count(document, _TOTAL) for document in documents) / max(1, len(documents))
     population = len(documents) * UNSEEN_SHARE
-    for stem in dict.fromkeys(_stems(words(query))):
-        counts = [_count(document, stem) for document in documents]
-        holding = sum(count > 0 for count in counts)
-        weight = math.log(1.0 + (population - holding + 0.5) / (holding + 0.5))
-        for position, count in enumerate(counts):
-            if count:
-                norm = K1 * (1.0 - B + B * lengths[position] / average)
-                scores[position] += weight * count * (K1 + 1.0) / (count + norm)
+    weights: dict[str, float] = {}
+    for stem in dict.fromkeys(_stems(query_words(query))):
+        holding = sum(f" {stem}:" in document for document in documents)
+        weights[stem] = math.log(1.0 + (population - holding + 0.5) / (holding + 0.5))
+    return TermStatistics(MappingProxyType(weights), max(1.0, average))
+
+
+def bm25(statistics: TermStatistics, documents: Sequence[str]) -> list[float]:
+    """The score of each document, 0 or more, in order.
+
+    Args:
+        statistics: of the query.
+        documents: what :func:`term_frequencies` gave for each.
+    """
+    scores: list[float] = []
+    for document in documents:
+        norm = K1 * (1.0 - B + B * _count(document, _TOTAL) / statistics.average_length)
+        score = 0.0
+        for stem, weight in statistics.weights.items():
+            if count := _count(document, stem):
+                score += weight * count * (K1 + 1.0) / (count + norm)
+        scores.append(score)
     return scores
+
+
+def term_coverage(statistics: TermStatistics, documents: Sequence[str]) -> list[float]:
+    """The share of the query's terms, weighed by rarity, that each document holds, in [0, 1], in order."""
+    total = sum(statistics.weights.values())
+    return [
+        sum(weight for stem, weight in statistics.weights.items() if f" {stem}:" in document) / total if total else 0.0
+        for document in documents
+    ]
+
+
+def rarity(statistics: TermStatistics, name: str) -> float:
+    """How rare a name's words are among the hits, in [0, 1]: 1 as rare as the rarest word of the query, or rarer.
+
+    1 where nothing is known. Words that the query does not hold, and its function words, add nothing.
+    """
+    if not statistics.weights:
+        return 1.0
+    total = sum(statistics.weights.get(stem, 0.0) for stem in set(_stems(words(name))))
+    return min(1.0, total / max(statistics.weights.values()))
 
 
 def _count(document: str, stem: str) -> int:

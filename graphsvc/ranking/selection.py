@@ -7,8 +7,10 @@ Source: gates B3, B5, B6, B7, B12; seed selection-budgeted-retrieval, Cost-Benef
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from graphsvc.domain.budget import Budget, Ledger
 from graphsvc.domain.candidates import Candidate, Disposition, Outcome, RankedCandidate, Valuation
@@ -44,7 +46,15 @@ class Thresholds:
 
     min_retrieval_budget: int = 200
     min_value_threshold: float = 1e-5
-    min_value_probability: float = 0.02
+    min_value_probability: float = 0.005
+
+    def times(self, factor: float) -> Thresholds:
+        """The same with both value thresholds multiplied: where tokens run short, less goes in."""
+        return replace(
+            self,
+            min_value_threshold=self.min_value_threshold * factor,
+            min_value_probability=min(1.0, self.min_value_probability * factor),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +73,27 @@ class Selection:
 
     @property
     def payload_order(self) -> tuple[RankedCandidate, ...]:
-        """The selected candidates, the most valuable first, ties by unit_id."""
-        chosen = (ranked for ranked in self.ranked if ranked.disposition is Disposition.SELECTED)
-        return tuple(sorted(chosen, key=lambda r: (-r.valuation.value, r.candidate.entry.unit_id)))
+        """The selected candidates, the most valuable first, ties by unit_id; what belongs together side by side.
+
+        A group stands where its most valuable member would; in it the turn order holds, so a call precedes its result,
+        and what others cannot be read without comes first.
+        """
+        chosen = {
+            ranked.candidate.entry.unit_id: ranked
+            for ranked in self.ranked
+            if ranked.disposition is Disposition.SELECTED
+        }
+        groups = _groups({unit_id: ranked.candidate.companion_ids for unit_id, ranked in chosen.items()})
+        needed = Counter(unit_id for ranked in chosen.values() for unit_id in ranked.candidate.companion_ids)
+
+        def within(unit_id: str) -> tuple[int, int, datetime, str]:
+            entry = chosen[unit_id].candidate.entry
+            return (-needed[unit_id], entry.task_step, entry.created_time, unit_id)
+
+        def between(group: Sequence[str]) -> tuple[float, str]:
+            return (-max(chosen[unit_id].valuation.value for unit_id in group), min(group))
+
+        return tuple(chosen[unit_id] for group in sorted(groups, key=between) for unit_id in sorted(group, key=within))
 
 
 def select(
@@ -78,6 +106,7 @@ def select(
     context: RankingContext,
     empty_outcome: Outcome = Outcome.NOTHING_MATCHED,
     envelope_cost: int = 0,
+    withheld: frozenset[str] = frozenset(),
 ) -> Selection:
     """The candidates worth their tokens, within the budget for any input.
 
@@ -85,7 +114,8 @@ def select(
     for the order in the payload and the threshold, but there is no choice to make, so nothing is charged and no single
     unit is left out for being improbable. (A superseded unit or a second copy is not context that was left out, so
     these stay out even then; and when not even the best is worth its tokens, nothing goes in.) Otherwise candidates go
-    in by value / cost; one that does not fit is skipped and the next tried.
+    in by value / cost; one that does not fit is skipped and the next tried. A candidate goes in with what it cannot be
+    read without, as one item, or not at all: then the values and the costs of what is not yet in add up.
 
     Args:
         candidates: each unit once.
@@ -96,6 +126,7 @@ def select(
         context: time, model, reference rates.
         empty_outcome: the outcome when there is no current candidate.
         envelope_cost: tokens of the payload besides its blocks, paid once when anything goes in.
+        withheld: candidates that must not go in, since what they cannot be read without is rejected.
     """
     run = _Run(candidates, costs, budget, predictor)
     if budget.retrieval_budget < max(1, thresholds.min_retrieval_budget):
@@ -108,7 +139,13 @@ def select(
     for candidate in candidates:
         if candidate.superseded_by:
             run.settle([candidate.entry.unit_id], Disposition.SUPERSEDED, f"superseded by {candidate.superseded_by}")
-    current = [candidate for candidate in candidates if not candidate.superseded_by]
+        elif candidate.entry.unit_id in withheld:
+            run.settle([candidate.entry.unit_id], Disposition.BLOCKED, "what it cannot be read without is rejected")
+    run.settle_incomplete()
+    remaining = set(run.open_ids())
+    current = [candidate for candidate in candidates if candidate.entry.unit_id in remaining]
+    if not current and withheld:
+        return run.selection(Outcome.ALL_BLOCKED, "all blocked: what the matches cannot be read without is rejected")
     if not current:
         detail = "every match is superseded" if candidates else _EMPTY_DETAILS.get(empty_outcome, "nothing matched")
         return run.selection(empty_outcome, detail)
@@ -160,6 +197,8 @@ class _Run:
         self._predictor = predictor
         self._valuations: dict[str, Valuation] = {}
         self._settled: dict[str, tuple[Disposition, str]] = {}
+        self._items: dict[str, list[str]] = {}
+        """Of each candidate, as it was before anything went in: ranks do not move while items go in."""
         self._spent = 0
         self.charge = 0
 
@@ -171,27 +210,55 @@ class _Run:
         for unit_id in list(unit_ids):
             self._settled[unit_id] = (disposition, detail)
 
+    def settle_incomplete(self) -> None:
+        """Leaves out who needs a companion that is left out, until no such candidate is left."""
+        incomplete = True
+        while incomplete:
+            incomplete = {
+                unit_id: left_out
+                for unit_id in self.open_ids()
+                if (left_out := next((i for i in self._candidates[unit_id].companion_ids if i in self._settled), ""))
+            }
+            for unit_id, left_out in incomplete.items():
+                disposition, _ = self._settled[left_out]
+                self.settle([unit_id], disposition, f"goes with {left_out}, which is {disposition.value}")
+
     def value(self, candidates: Sequence[Candidate], context: RankingContext) -> None:
         valuations = self._predictor.valuations(candidates, self._costs, context)
         self._valuations = {c.entry.unit_id: v for c, v in zip(candidates, valuations, strict=True)}
 
+    def item(self, unit_id: str) -> list[str]:
+        """The candidate and all it cannot be read without, what is in already aside; itself first."""
+        members = [unit_id]
+        for member in members:
+            members.extend(i for i in self._candidates[member].companion_ids if i not in members)
+        return [member for member in members if not self._is_selected(member)]
+
     def ratio(self, unit_id: str) -> float:
-        """Value per token; 0 for a candidate that was not valued."""
-        valuation = self._valuations.get(unit_id)
-        cost = self._costs[unit_id]
-        return valuation.value / cost if valuation and cost else 0.0
+        """Value per token of the candidate's item; 0 for a candidate that was not valued."""
+        if unit_id not in self._valuations:
+            return 0.0
+        item = self._items.setdefault(unit_id, self.item(unit_id))
+        value = sum(self._valuations[member].value for member in item if member in self._valuations)
+        cost = sum(self._costs[member] for member in item)
+        return value / cost if cost else 0.0
 
     def by_ratio(self) -> list[str]:
         return sorted(self._candidates, key=lambda unit_id: (-self.ratio(unit_id), unit_id))
 
     def fill(self, order: Sequence[str], available: int, min_value: float) -> None:
-        """Takes candidates in order while they fit; the first of equal contents stands for all of them."""
+        """Takes items in order while they fit; the first of equal contents stands for all of them."""
         first_of: dict[str, str] = {}
         for unit_id in order:
+            if self._is_selected(unit_id):
+                continue
             digest = self._candidates[unit_id].entry.content_sha256 or unit_id
-            cost, value = self._costs[unit_id], self._valuations[unit_id].value
+            item = self.item(unit_id)
+            cost = sum(self._costs[member] for member in item)
+            value = max(self._valuations[member].value for member in item if member in self._valuations)
+            with_others = f" with {', '.join(item[1:])}" if len(item) > 1 else ""
             first = first_of.setdefault(digest, unit_id)
-            if first != unit_id:
+            if first != unit_id and not with_others:
                 self.settle([unit_id], Disposition.DUPLICATE, f"same content as {first}")
             elif value < min_value:
                 self.settle([unit_id], Disposition.BELOW_VALUE, f"value {value:.3g} is under {min_value:.3g}")
@@ -199,11 +266,14 @@ class _Run:
                 self.settle(
                     [unit_id],
                     Disposition.OVER_BUDGET,
-                    f"costs {cost} tokens, {max(0, available - self._spent)} are left",
+                    f"costs {cost} tokens{with_others}, {max(0, available - self._spent)} are left",
                 )
             else:
                 self._spent += cost
-                self.settle([unit_id], Disposition.SELECTED, f"value {value:.3g} for {cost} tokens")
+                self.settle(item, Disposition.SELECTED, f"value {value:.3g} for {cost} tokens{with_others}")
+
+    def _is_selected(self, unit_id: str) -> bool:
+        return self._settled.get(unit_id, (None,))[0] is Disposition.SELECTED
 
     def finish(self, envelope_cost: int, *, unranked: bool) -> Selection:
         dispositions = [disposition for disposition, _ in self._settled.values()]
@@ -239,6 +309,18 @@ class _Run:
         return Selection(ranked, ledger, outcome, detail)
 
 
+def _groups(companions: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The units in groups, so that each stands with its companions."""
+    group_of = {unit_id: [unit_id] for unit_id in companions}
+    for unit_id, needed in companions.items():
+        for other in needed:
+            if other in group_of and group_of[other] is not group_of[unit_id]:
+                group_of[unit_id].extend(group_of[other])
+                for moved in group_of[other]:
+                    group_of[moved] = group_of[unit_id]
+    return list({id(group): group for group in group_of.values()}.values())
+
+
 def _cost_of_all(candidates: Sequence[Candidate], costs: Mapping[str, int]) -> int:
     """Tokens of all of them, equal contents once (at the dearest id, since any of them may be the one that goes in)."""
     dearest: dict[str, int] = {}
@@ -257,11 +339,18 @@ def _affordable(candidates: Sequence[Candidate], retrieval_budget: int) -> list[
     most = retrieval_budget * MAX_RANKING_PERCENT // 100 * CANDIDATES_PER_RANKING_TOKEN
     kept = list(candidates)
     if len(kept) > min(PREFILTER_COUNT, most):
-        near = [c for c in kept if _hops(c) < PREFILTER_HOPS or c.topic_score >= PREFILTER_TOPIC_SCORE]
+        near = [c for c in kept if _hops(c) < PREFILTER_HOPS or c.topic_score >= PREFILTER_TOPIC_SCORE or _linked(c)]
         kept = near or kept
     if len(kept) > most:
-        kept = sorted(kept, key=lambda c: (-(c.topic_score + 2.0 ** -_hops(c)), c.entry.unit_id))[:most]
+        kept = sorted(kept, key=lambda c: (-(c.topic_score + 2.0 ** -_hops(c) + _linked(c) / 4), c.entry.unit_id))[
+            :most
+        ]
     return kept
+
+
+def _linked(candidate: Candidate) -> bool:
+    """Whether it stands one edge or a turn or two from one of the best topic hits."""
+    return bool(candidate.neighbourhood.links or candidate.neighbourhood.turns)
 
 
 def _hops(candidate: Candidate) -> float:

@@ -7,16 +7,27 @@ Source: gates B2, B9; seed selection-budgeted-retrieval, Information Value Predi
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from graphsvc.domain.candidates import Candidate, CandidateSource, Contribution, Valuation
-from graphsvc.domain.units import ContextUnitKind
+from graphsvc.domain.candidates import (
+    NO_TERMS,
+    Candidate,
+    CandidateSource,
+    Contribution,
+    TermStatistics,
+    Valuation,
+)
+from graphsvc.domain.units import ContextUnitKind, Direction, EdgeType
+from graphsvc.ranking.lexical import rarity
 
 UNREACHABLE = -1.0
 """Raw graph_distance of a candidate that no anchor reaches within max_hops."""
@@ -75,6 +86,19 @@ class Feature(StrEnum):
     """Raw: tokens of the block. Scaled: 1 / (1 + tokens / half length of the model's family)."""
     TOPIC_MATCH = "topic_match"
     """Raw and scaled: the fused topic score."""
+    QUERY_COVERAGE = "query_coverage"
+    """Raw and scaled: share of the query's terms, weighed by rarity, that the unit holds."""
+    NAME_MATCH = "name_match"
+    """Raw: 1 when the unit's name (its leading "Name: ", or its file's) stands in the query. Scaled: less for a
+    name that several candidates bear, or of words that are common among the hits."""
+    LINKED_TOPIC = "linked_topic"
+    """Raw and scaled: topic score of the best hit that leads here, by a dependency or as a turn close by."""
+    SESSION_TOPIC = "session_topic"
+    """Raw and scaled: mean topic score of the two best other candidates of the same agent and session."""
+    SUBSTANCE = "substance"
+    """Raw: tokens of the block. Scaled: tokens / (tokens + 40): a few words answer little."""
+    DEFERRED_IN_SESSION = "deferred_in_session"
+    """Raw and scaled: 1 when it was deferred five steps in a row in this session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +108,15 @@ class RankingContext:
     Attributes:
         now: aware UTC.
         model: model id that the payload is for; empty: none named.
+        query: what is wanted, in words.
+        terms: of the query.
         reference_rates: by kind, from feedback; a kind that is not there has its prior rate.
     """
 
     now: datetime
     model: str = ""
+    query: str = ""
+    terms: TermStatistics = NO_TERMS
     reference_rates: Mapping[ContextUnitKind, float] = field(default_factory=dict[ContextUnitKind, float])
 
 
@@ -116,53 +144,49 @@ class Predictor:
             costs: tokens of each candidate's block, by unit_id.
             context: time, model, reference rates.
         """
-        strengths = {c.entry.unit_id: TOPIC_ANCHOR_STRENGTH * c.topic_score for c in candidates if _is_topic_anchor(c)}
+        others = _Others.of(candidates, context)
         return [
-            self.valuation(
-                candidate,
-                cost=costs[candidate.entry.unit_id],
-                context=context,
-                anchor_strength=strengths.get(candidate.path.unit_ids[0], 1.0) if candidate.path else 0.0,
-            )
+            self._valuation(features_of(candidate, costs[candidate.entry.unit_id], context, others))
             for candidate in candidates
         ]
 
-    def valuation(
-        self, candidate: Candidate, *, cost: int, context: RankingContext, anchor_strength: float
-    ) -> Valuation:
-        """The value of one candidate.
-
-        Args:
-            candidate: what is known about it.
-            cost: tokens of its block, above 0.
-            context: time, model, reference rates.
-            anchor_strength: how much its anchor counts, in [0, 1]: 1 for a task or unit the caller named.
-        """
+    def _valuation(self, features: Iterable[tuple[Feature, float, float]]) -> Valuation:
         contributions: list[Contribution] = []
         logit = self.intercept
-        for feature, raw, scaled in _features(candidate, cost, context, anchor_strength):
+        for feature, raw, scaled in features:
             weight = self.weights.get(feature, 0.0)
             logit += weight * scaled
             contributions.append(Contribution(feature.value, raw, scaled, weight))
         return Valuation(_sigmoid(logit), self.intercept, tuple(contributions))
 
 
-TOPIC_ANCHOR_STRENGTH = 0.4
+TOPIC_ANCHOR_STRENGTH = 0.2
 """How much the best topic hits count as anchors, against a task or unit that the caller named, for a perfect match.
 
-What is near them is often only near: measured on multi-hop questions over linked passages, 0.3 to 0.5 gains recall at
-every budget, and 1 loses what the links had won."""
+What is near them, whatever the edge and its direction, is often only near. Fitted beside linked_topic on linked
+passages and on code, graph_distance from a topic hit has a fifth of the weight that it has from a named anchor."""
+
+LINK_STRENGTHS: Mapping[tuple[EdgeType, Direction], float] = MappingProxyType(
+    {(EdgeType.DEPENDENCY, Direction.OUTGOING): 1.0}
+)
+"""How much a hit that has such an edge to a unit speaks for it. Measured on linked passages and on code: what a hit
+needs or mentions is wanted next; what mentions the hit, or was made from it, hardly."""
+TURN_STRENGTHS: Mapping[int, float] = MappingProxyType({1: 0.3, 2: 0.15})
+"""How much a hit so many turns away speaks for a unit of its session; 0.2 to 0.35 measure alike."""
+NAMED_SEED_SHARE = 0.5
+"""Of what a linked hit says, the part it says only when the query names it."""
+SUBSTANCE_TOKENS = 40
+MIN_NAME_LENGTH = 4
+MAX_NAME_LENGTH = 60
 
 PRIOR = Predictor(
-    version="prior-1",
-    # Nine against: with the two or so that the weak features give an ordinary unit, one with no other merit than to be
-    # there is referenced once in a thousand times.
-    intercept=-9.0,
+    version="prior-2",
+    intercept=-11.1,
     weights=MappingProxyType(
         {
-            # Structure weighs most of the six. A neighbour of a named anchor along a wanted edge has about 0.13, along
-            # another 0.02; two hops away 0.03.
-            Feature.GRAPH_DISTANCE: 6.4,
+            # Structure weighs most of the six. A neighbour of a named anchor along a wanted edge has about 0.1, along
+            # another, or two hops away, 0.02.
+            Feature.GRAPH_DISTANCE: 8.0,
             Feature.EDGE_TYPE_MATCH: 1.8,
             # From the least referenced kind to the most 0.6 in the logit: a factor of two in the value.
             Feature.HISTORICAL_REFERENCE_RATE: 1.7,
@@ -171,20 +195,58 @@ PRIOR = Predictor(
             # Once ignored costs a quarter of the value, twice a third.
             Feature.CONTENT_FRESHNESS: 0.6,
             Feature.MODEL_ATTENTION_PROFILE: 0.3,
-            # Steep on purpose: dividing by cost is safe only for a probability, and similarity is none. The best hit of
-            # a query has 0.6, one of half its score 0.04, one of a third under 0.02: so measured on multi-hop questions
-            # over encyclopedia passages, with the topic alone. No short text wins by being short.
-            Feature.TOPIC_MATCH: 7.5,
+            # Fitted together with the intercept (tests/bench/fit_prior.py). Steep on purpose: dividing by cost is safe
+            # only for a probability, and similarity is none. No short text wins by being short.
+            Feature.TOPIC_MATCH: 4.4,
+            Feature.QUERY_COVERAGE: 2.6,
+            Feature.NAME_MATCH: 4.5,
+            Feature.LINKED_TOPIC: 5.7,
+            Feature.SESSION_TOPIC: 1.5,
+            Feature.SUBSTANCE: 1.5,
+            # A quarter of the odds.
+            Feature.DEFERRED_IN_SESSION: -1.4,
         }
     ),
 )
 """The unfitted predictor."""
 
 
-def _features(
-    candidate: Candidate, cost: int, context: RankingContext, anchor_strength: float
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What a candidate's features need of the other candidates of its retrieval.
+
+    Attributes:
+        strengths: how much each topic anchor counts, by unit_id.
+        topics: topic score by unit_id.
+        names: name match by unit_id, scaled.
+        best_of_session: the three best (topic score, unit_id) of each agent and session.
+    """
+
+    strengths: Mapping[str, float]
+    topics: Mapping[str, float]
+    names: Mapping[str, float]
+    best_of_session: Mapping[tuple[str, str], Sequence[tuple[float, str]]]
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate], context: RankingContext) -> _Others:
+        sessions: dict[tuple[str, str], list[tuple[float, str]]] = {}
+        for candidate in candidates:
+            entry = candidate.entry
+            sessions.setdefault((entry.agent_id, entry.session_id), []).append((candidate.topic_score, entry.unit_id))
+        return cls(
+            strengths={
+                c.entry.unit_id: TOPIC_ANCHOR_STRENGTH * c.topic_score for c in candidates if _is_topic_anchor(c)
+            },
+            topics={candidate.entry.unit_id: candidate.topic_score for candidate in candidates},
+            names=_name_matches(candidates, context),
+            best_of_session={session: heapq.nlargest(3, scored) for session, scored in sessions.items()},
+        )
+
+
+def features_of(
+    candidate: Candidate, cost: int, context: RankingContext, others: _Others
 ) -> list[tuple[Feature, float, float]]:
-    """(feature, raw, scaled) of a candidate."""
+    """(feature, raw, scaled) of a candidate, in the order of :class:`Feature`."""
     entry = candidate.entry
     path = candidate.path
     distance, proximity, match, scaled_match = UNREACHABLE, 0.0, 0.0, 0.0
@@ -192,10 +254,14 @@ def _features(
         distance, match = float(path.hop_count), path.edge_type_match
         if not _is_topic_anchor(candidate):
             # An anchor the caller named counts as its neighbours do: it may stand in the context already.
-            proximity = anchor_strength * 2.0 ** -max(1, path.hop_count)
-            scaled_match = anchor_strength * match
+            strength = others.strengths.get(path.unit_ids[0], 1.0)
+            proximity = strength * 2.0 ** -max(1, path.hop_count)
+            scaled_match = strength * match
     rate = context.reference_rates.get(entry.kind, PRIOR_REFERENCE_RATES[entry.kind])
     age_s = max(0.0, (context.now - entry.timestamp).total_seconds())
+    name = others.names.get(entry.unit_id, 0.0)
+    linked = _linked_topic(candidate, others)
+    session = _session_topic(candidate, others)
     return [
         (Feature.GRAPH_DISTANCE, distance, proximity),
         (Feature.EDGE_TYPE_MATCH, match, scaled_match),
@@ -204,7 +270,68 @@ def _features(
         (Feature.CONTENT_FRESHNESS, float(candidate.unreferenced_count), 2.0**-candidate.unreferenced_count),
         (Feature.MODEL_ATTENTION_PROFILE, float(cost), 1.0 / (1.0 + cost / attention_half_length(context.model))),
         (Feature.TOPIC_MATCH, candidate.topic_score, candidate.topic_score),
+        (Feature.QUERY_COVERAGE, candidate.term_coverage, candidate.term_coverage),
+        (Feature.NAME_MATCH, float(name > 0), name),
+        (Feature.LINKED_TOPIC, linked, linked),
+        (Feature.SESSION_TOPIC, session, session),
+        (Feature.SUBSTANCE, float(cost), cost / (cost + SUBSTANCE_TOKENS)),
+        (Feature.DEFERRED_IN_SESSION, float(candidate.lowered), float(candidate.lowered)),
     ]
+
+
+def _linked_topic(candidate: Candidate, others: _Others) -> float:
+    """What the best hit says that leads here; less along an edge to a unit that many lead to."""
+    near = candidate.neighbourhood
+    damped = 1.0 + math.log(max(1, near.in_degree))
+    said = [
+        LINK_STRENGTHS.get((link.edge_type, link.direction), 0.0)
+        * link.weight
+        * others.topics.get(link.seed_id, 0.0)
+        * (1.0 - NAMED_SEED_SHARE + NAMED_SEED_SHARE * others.names.get(link.seed_id, 0.0))
+        / damped
+        for link in near.links
+    ]
+    said += [TURN_STRENGTHS.get(abs(steps), 0.0) * others.topics.get(seed_id, 0.0) for seed_id, steps in near.turns]
+    return max(said, default=0.0)
+
+
+def _session_topic(candidate: Candidate, others: _Others) -> float:
+    entry = candidate.entry
+    best = others.best_of_session[entry.agent_id, entry.session_id]
+    return sum([score for score, unit_id in best if unit_id != entry.unit_id][:2]) / 2
+
+
+_NAME_END = re.compile(r":\s")
+_QUALIFIER = re.compile(r"\s*\([^()]*\)$")
+
+
+def name_of(candidate: Candidate) -> str:
+    """What the unit is called: what stands before ": " on its first line, else its file's stem; empty: nothing."""
+    line = candidate.lead.partition("\n")[0]
+    end = _NAME_END.search(line)
+    name = _QUALIFIER.sub("", line[: end.start()]) if end else ""
+    if not 2 <= len(name) <= MAX_NAME_LENGTH:
+        name = PurePosixPath(candidate.entry.path).stem
+    return name.casefold()
+
+
+def _name_matches(candidates: Sequence[Candidate], context: RankingContext) -> dict[str, float]:
+    """Of each candidate whose name stands in the query: 1, less for a name that several bear or of common words."""
+    text = f" {' '.join(_WORDS.findall(context.query.casefold()))} "
+    bearers: dict[str, list[str]] = {}
+    for candidate in candidates:
+        name = name_of(candidate)
+        if len(name) >= MIN_NAME_LENGTH:
+            bearers.setdefault(name, []).append(candidate.entry.unit_id)
+    return {
+        unit_id: min(1.0 / (1.0 + math.log(len(unit_ids))), rarity(context.terms, name))
+        for name, unit_ids in bearers.items()
+        if f" {' '.join(_WORDS.findall(name))} " in text
+        for unit_id in unit_ids
+    }
+
+
+_WORDS = re.compile(r"\w+")
 
 
 @lru_cache(maxsize=256)

@@ -12,18 +12,18 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, cast
 
 from google.protobuf import message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from graphsvc.domain import candidates, tenancy, units
+from graphsvc.domain import candidates, outcomes, tenancy, units
 from graphsvc.domain.budget import Ledger
 from graphsvc.domain.content import check_name
 from graphsvc.domain.errors import ErrorReason, InvalidArgument
 from graphsvc.domain.tenancy import Principal
 from graphsvc.domain.units import ContextUnit, unit_id_for
-from graphsvc.ports import StoredUnit, UnitFilter, WriteStatus
+from graphsvc.ports import StoredUnit, UnitFilter, WriteStatus, Written
 from graphsvc.services.drafts import (
     BudgetDraft,
     EdgeDraft,
@@ -46,6 +46,9 @@ MAX_PAGE_SIZE = 1000
 DEFAULT_PAGE_SIZE = 100
 MAX_ARGUMENTS_BYTES = 64 * 2**10
 MAX_EMBEDDING_DIMENSIONS = 4096
+MAX_HARNESS_TEXTS = 256
+MAX_HARNESS_BYTES = 2**20
+MAX_EXPECTED_STEPS = 1_000_000
 MAX_DESCRIBED_CANDIDATES = 1000
 DEFAULT_DESCRIBED_CANDIDATES = 100
 DEFAULT_MAX_HOPS = 3
@@ -99,6 +102,7 @@ WRITE_STATUSES = EnumMap(context_service_pb2.WriteStatus, "WRITE_STATUS", WriteS
 OUTCOMES = EnumMap(retrieval_service_pb2.RetrievalOutcome, "RETRIEVAL_OUTCOME", candidates.Outcome)
 DISPOSITIONS = EnumMap(retrieval_service_pb2.Disposition, "DISPOSITION", candidates.Disposition)
 SOURCES = EnumMap(retrieval_service_pb2.CandidateSource, "CANDIDATE_SOURCE", candidates.CandidateSource)
+REFERENCE_METHODS = EnumMap(retrieval_service_pb2.ReferenceMethod, "REFERENCE_METHOD", outcomes.ReferenceMethod)
 
 
 # ---- requests -------------------------------------------------------------------------------------------------------
@@ -272,6 +276,19 @@ def described_candidates(request: retrieval_service_pb2.RetrieveRequest) -> int:
     return request.max_described_candidates
 
 
+def outcome_report(request: retrieval_service_pb2.ReportOutcomeRequest) -> outcomes.OutcomeReport:
+    """What a caller reports of a retrieval.
+
+    Raises:
+        InvalidArgument: a message is malformed.
+    """
+    return outcomes.OutcomeReport(
+        output=request.output,
+        cited_unit_ids=_named_units(request.cited_unit_ids, "cited_unit_ids"),
+        decisive_unit_ids=_named_units(request.decisive_unit_ids, "decisive_unit_ids"),
+    )
+
+
 def kinds(numbers: Iterable[int], field: str = "kinds") -> frozenset[units.ContextUnitKind]:
     """The kinds named.
 
@@ -409,6 +426,22 @@ def explained_message(explained: ExplainedRetrieval) -> retrieval_service_pb2.Ex
     )
 
 
+def outcome_message(written: Written[tuple[outcomes.UnitOutcome, ...]]) -> retrieval_service_pb2.ReportOutcomeResponse:
+    """The verdicts of a report, without their revision."""
+    return retrieval_service_pb2.ReportOutcomeResponse(
+        outcomes=[
+            retrieval_service_pb2.UnitOutcome(
+                unit_id=one.unit_id,
+                referenced=one.referenced,
+                methods=[REFERENCE_METHODS.to_proto(method) for method in one.methods],
+                evidence=one.evidence,
+            )
+            for one in written.result
+        ],
+        replayed=written.replayed,
+    )
+
+
 # ---- parts ----------------------------------------------------------------------------------------------------------
 
 
@@ -422,6 +455,10 @@ def _check_count(count: int, field: str) -> None:
             field=field,
             limit=units.MAX_BATCH_UNITS,
         )
+
+
+def _named_units(ids: Sequence[str], field: str) -> tuple[str, ...]:
+    return tuple(unit_ids(ids, field)) if ids else ()
 
 
 def _unit_draft(unit: core_pb2.ContextUnit, where: str, default_key: str, principal: Principal) -> UnitDraft:
@@ -529,10 +566,15 @@ def _budget_draft(budget: retrieval_service_pb2.RetrievalBudget) -> BudgetDraft:
             reasoning_reserve_ratio=budget.reasoning_reserve_ratio
             if budget.HasField("reasoning_reserve_ratio")
             else None,
+            harness_texts=_harness_texts(budget.harness_texts),
+            **_forecast(budget),
         )
     for name, is_set in (
         ("harness_overhead", budget.harness_overhead != 0),
         ("reasoning_reserve_ratio", budget.HasField("reasoning_reserve_ratio")),
+        ("harness_texts", bool(budget.harness_texts)),
+        ("expected_steps", budget.expected_steps != 0),
+        ("session_tokens_remaining", budget.session_tokens_remaining != 0),
     ):
         if is_set:
             raise InvalidArgument(
@@ -541,6 +583,49 @@ def _budget_draft(budget: retrieval_service_pb2.RetrievalBudget) -> BudgetDraft:
                 field=f"budget.{name}",
             )
     return BudgetDraft(retrieval_budget=budget.retrieval_budget)
+
+
+def _harness_texts(texts: Sequence[str]) -> tuple[str, ...]:
+    size = sum(len(text.encode(errors="replace")) for text in texts)
+    if len(texts) > MAX_HARNESS_TEXTS or size > MAX_HARNESS_BYTES:
+        raise InvalidArgument(
+            ErrorReason.FIELD_TOO_LARGE,
+            f"harness_texts are at most {MAX_HARNESS_TEXTS} texts of {MAX_HARNESS_BYTES} bytes in all: count them "
+            "yourself and send harness_overhead",
+            field="budget.harness_texts",
+            limit=MAX_HARNESS_BYTES,
+        )
+    return tuple(texts)
+
+
+class _Forecast(TypedDict):
+    expected_steps: int
+    session_tokens_remaining: int
+
+
+def _forecast(budget: retrieval_service_pb2.RetrievalBudget) -> _Forecast:
+    if not 0 <= budget.expected_steps <= MAX_EXPECTED_STEPS:
+        raise InvalidArgument(
+            ErrorReason.FIELD_INVALID,
+            f"expected_steps must be 1 to {MAX_EXPECTED_STEPS}, or unset",
+            field="budget.expected_steps",
+        )
+    if budget.session_tokens_remaining < 0:
+        raise InvalidArgument(
+            ErrorReason.FIELD_INVALID,
+            "session_tokens_remaining must be 0 or more tokens",
+            field="budget.session_tokens_remaining",
+        )
+    if budget.session_tokens_remaining and not budget.expected_steps:
+        raise InvalidArgument(
+            ErrorReason.FIELD_REQUIRED,
+            "session_tokens_remaining goes with expected_steps: without it there is nothing to project",
+            field="budget.expected_steps",
+        )
+    return {
+        "expected_steps": budget.expected_steps,
+        "session_tokens_remaining": budget.session_tokens_remaining,
+    }
 
 
 def _directions(
@@ -570,6 +655,7 @@ def _ledger_message(ledger: Ledger) -> retrieval_service_pb2.BudgetLedger:
         budget_remaining=ledger.budget_remaining,
         candidates_selected=ledger.candidates_selected,
         candidates_deferred=ledger.candidates_deferred,
+        threshold_factor=budget.threshold_factor,
     )
 
 
@@ -607,4 +693,5 @@ def _candidate_message(ranked: candidates.RankedCandidate) -> retrieval_service_
             for one in ranked.valuation.contributions
         ],
         superseded_by=candidate.superseded_by,
+        companion_unit_ids=candidate.companion_ids,
     )

@@ -53,9 +53,13 @@ ROLES: Mapping[str, Role | None] = MappingProxyType(
         "/graphsvc.v1.ContextService/UnlinkUnits": Role.WRITER,
         "/graphsvc.v1.RetrievalService/Retrieve": Role.READER,
         "/graphsvc.v1.RetrievalService/ExplainRetrieval": Role.READER,
+        "/graphsvc.v1.RetrievalService/ReportOutcome": Role.WRITER,
         "/graphsvc.v1.RegistryService/CreatePolicy": Role.WRITER,
         "/graphsvc.v1.RegistryService/ListPolicies": Role.READER,
         "/graphsvc.v1.RegistryService/DeletePolicy": Role.WRITER,
+        "/graphsvc.v1.PredictorService/RecalibratePredictor": Role.ADMIN,
+        "/graphsvc.v1.PredictorService/ListPredictors": Role.ADMIN,
+        "/graphsvc.v1.PredictorService/RollBackPredictor": Role.ADMIN,
     }
 )
 """The role each RPC needs; None: any. One without an entry refuses to start."""

@@ -11,14 +11,16 @@ from graphsvc.server.requests import RequestReader
 from graphsvc.v1 import retrieval_service_pb2, retrieval_service_pb2_grpc
 
 if TYPE_CHECKING:
+    from graphsvc.services.feedback import FeedbackUseCases
     from graphsvc.services.retrievals import RetrievalUseCases
 
 
 class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
-    """Retrieval under a hard token budget, and its explanation."""
+    """Retrieval under a hard token budget, its explanation, and what became of what was delivered."""
 
-    def __init__(self, retrievals: RetrievalUseCases, reader: RequestReader) -> None:
+    def __init__(self, retrievals: RetrievalUseCases, feedback: FeedbackUseCases, reader: RequestReader) -> None:
         self._retrievals = retrievals
+        self._feedback = feedback
         self._reader = reader
 
     async def Retrieve(
@@ -50,3 +52,16 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         retrieval_id = convert.required_name(request.retrieval_id, "retrieval_id")
         options = self._reader.read_options(request.consistency)
         return convert.explained_message(await self._retrievals.explain(principal, retrieval_id, options))
+
+    async def ReportOutcome(
+        self, request: retrieval_service_pb2.ReportOutcomeRequest, context: Any
+    ) -> retrieval_service_pb2.ReportOutcomeResponse:
+        """Which delivered units an output referenced, recorded."""
+        principal = self._reader.principal(request.session_id)
+        retrieval_id = convert.required_name(request.retrieval_id, "retrieval_id")
+        report = convert.outcome_report(request)
+        write = self._reader.write(request, request.request_id)
+        written = await self._feedback.report_outcome(principal, retrieval_id, report, write)
+        response = convert.outcome_message(written)
+        response.revision.CopyFrom(self._reader.revision(written))
+        return response

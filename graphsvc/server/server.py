@@ -18,6 +18,7 @@ from graphsvc.domain.errors import ErrorReason, InvalidArgument, LocalFault
 from graphsvc.server.context_service import ContextService
 from graphsvc.server.convert import MAX_REQUEST_BYTES
 from graphsvc.server.interceptors import CallInterceptor, check_roles
+from graphsvc.server.predictor_service import PredictorService
 from graphsvc.server.registry_service import RegistryService
 from graphsvc.server.requests import RequestReader
 from graphsvc.server.retrieval_service import RetrievalService
@@ -26,6 +27,8 @@ from graphsvc.settings import Settings
 from graphsvc.v1 import (
     context_service_pb2,
     context_service_pb2_grpc,
+    predictor_service_pb2,
+    predictor_service_pb2_grpc,
     registry_service_pb2,
     registry_service_pb2_grpc,
     retrieval_service_pb2,
@@ -33,7 +36,9 @@ from graphsvc.v1 import (
 )
 
 if TYPE_CHECKING:
+    from graphsvc.services.calibration import CalibrationUseCases
     from graphsvc.services.contexts import ContextUseCases
+    from graphsvc.services.feedback import FeedbackUseCases
     from graphsvc.services.registry import RegistryUseCases
     from graphsvc.services.retrievals import RetrievalUseCases
 
@@ -58,6 +63,7 @@ SERVICES: tuple[ServiceDescriptor, ...] = (
     context_service_pb2.DESCRIPTOR.services_by_name["ContextService"],
     retrieval_service_pb2.DESCRIPTOR.services_by_name["RetrievalService"],
     registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"],
+    predictor_service_pb2.DESCRIPTOR.services_by_name["PredictorService"],
 )
 """The public API."""
 
@@ -99,6 +105,8 @@ async def build_server(
     *,
     contexts: ContextUseCases,
     retrievals: RetrievalUseCases,
+    feedback: FeedbackUseCases,
+    calibration: CalibrationUseCases,
     registry: RegistryUseCases,
     service_secret: bytes,
 ) -> RunningServer:
@@ -108,6 +116,8 @@ async def build_server(
         settings: address, TLS, time limits.
         contexts: behind ContextService.
         retrievals: behind RetrievalService.
+        feedback: behind RetrievalService too.
+        calibration: behind PredictorService.
         registry: behind RegistryService, and who calls.
         service_secret: signs tokens; the same in every process on one database; 32 bytes or more.
 
@@ -124,10 +134,13 @@ async def build_server(
     )
     cast("Any", context_service_pb2_grpc).add_ContextServiceServicer_to_server(ContextService(contexts, reader), server)
     cast("Any", retrieval_service_pb2_grpc).add_RetrievalServiceServicer_to_server(
-        RetrievalService(retrievals, reader), server
+        RetrievalService(retrievals, feedback, reader), server
     )
     cast("Any", registry_service_pb2_grpc).add_RegistryServiceServicer_to_server(
         RegistryService(registry, reader), server
+    )
+    cast("Any", predictor_service_pb2_grpc).add_PredictorServiceServicer_to_server(
+        PredictorService(calibration, reader), server
     )
     health_servicer = cast("_Health", cast("Any", health).aio.HealthServicer())  # unknown to the stubs
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)

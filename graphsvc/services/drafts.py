@@ -61,12 +61,20 @@ class EdgeDraft:
 
 @dataclass(frozen=True, slots=True)
 class BudgetDraft:
-    """Exactly one of the two budgets is set; None elsewhere means unset."""
+    """Exactly one of the two budgets is set; None elsewhere means unset.
+
+    Attributes:
+        harness_texts: what the caller sends besides, counted and added to harness_overhead.
+        expected_steps: 0: nothing is projected.
+    """
 
     total_step_budget: int | None = None
     retrieval_budget: int | None = None
     harness_overhead: int = 0
     reasoning_reserve_ratio: float | None = None
+    harness_texts: tuple[str, ...] = ()
+    expected_steps: int = 0
+    session_tokens_remaining: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,24 +22,90 @@ from graphsvc.domain.candidates import (
     Valuation,
 )
 from graphsvc.domain.units import ContextUnitKind, EdgeType, EpistemicStatus, Tier
+from graphsvc.ports import LoggedSelection, RetrievalStep, SessionHistory
 
 LOGGED_EDGES = 50
-"""Candidates that get a SELECTED or DEFERRED relationship: every selected one, then the best ranked of the others."""
+"""Candidates that get a relationship: every selected one, however many; of the others the best ranked, up to this."""
 
-FORMAT = 1
+FORMAT = 2
 
 
-def logged_selections(ranked: Sequence[RankedCandidate]) -> tuple[tuple[str, Disposition, float, int, int], ...]:
-    """(unit_id, disposition, value, cost, rank) of the candidates that get a relationship, by rank."""
+def logged_selections(ranked: Sequence[RankedCandidate]) -> tuple[LoggedSelection, ...]:
+    """The candidates that get a relationship, by rank; what was delivered keeps its features, to be learned from."""
     by_interest = sorted(ranked, key=lambda one: (one.disposition is not Disposition.SELECTED, one.rank))
+    selected_count = sum(one.disposition is Disposition.SELECTED for one in ranked)
     return tuple(
-        (one.candidate.entry.unit_id, one.disposition, one.valuation.value, one.cost, one.rank)
-        for one in sorted(by_interest[:LOGGED_EDGES], key=lambda one: one.rank)
+        LoggedSelection(
+            unit_id=one.candidate.entry.unit_id,
+            disposition=one.disposition,
+            value=one.valuation.value,
+            cost=one.cost,
+            rank=one.rank,
+            hop_count=one.candidate.path.hop_count if one.candidate.path else -1,
+            edge_types=one.candidate.path.edge_types if one.candidate.path else (),
+            features=tuple(part.scaled for part in one.valuation.contributions)
+            if one.disposition is Disposition.SELECTED
+            else (),
+        )
+        for one in sorted(by_interest[: max(LOGGED_EDGES, selected_count)], key=lambda one: one.rank)
     )
 
 
+def feature_names(ranked: Sequence[RankedCandidate]) -> tuple[str, ...]:
+    """What the features of the logged selections are, in order."""
+    valued = (one.valuation.contributions for one in ranked if one.valuation.contributions)
+    return tuple(part.feature for part in next(valued, ()))
+
+
+LEFT_FOR_LATER = frozenset({Disposition.DEFERRED, Disposition.OVER_BUDGET, Disposition.BELOW_VALUE})
+"""Dispositions that count as deferred (gate B11): the unit could have gone in, and lacked value or room."""
+
+LOWERED_AFTER = 5
+"""Steps in a row that a unit is deferred before it loses value in its session for good."""
+
+
+def deferred_ids(ranked: Sequence[RankedCandidate]) -> tuple[str, ...]:
+    """Candidates that were left for a later step, sorted."""
+    return tuple(sorted(one.candidate.entry.unit_id for one in ranked if one.disposition in LEFT_FOR_LATER))
+
+
+def newly_lowered(deferred: Sequence[str], task_step: int, history: SessionHistory) -> tuple[str, ...]:
+    """Units that are deferred now for the fifth step in a row and were not lowered before, sorted.
+
+    Retrievals with the same task_step above 0 are one step; in it a unit is deferred when one of them deferred it and
+    none selected it. A retrieval without a step is a step of its own.
+    """
+    streak = set(deferred) - history.lowered
+    steps = _steps(task_step, history.steps)
+    for earlier in steps[1:LOWERED_AFTER]:
+        streak &= earlier
+    for one in history.steps:
+        if task_step and one.task_step == task_step:
+            streak -= one.selected_ids
+    return tuple(sorted(streak)) if len(steps) >= LOWERED_AFTER else ()
+
+
+def _steps(task_step: int, retrievals: Sequence[RetrievalStep]) -> list[set[str]]:
+    """Units deferred in each step, this one first (empty: it is known apart)."""
+    steps: list[set[str]] = [set()]
+    current = task_step
+    selected: set[str] = set()
+    for one in retrievals:
+        if current == 0 or one.task_step != current:
+            steps.append(set())
+            selected = set()
+            current = one.task_step
+        selected |= one.selected_ids
+        steps[-1] |= one.deferred_ids
+        steps[-1] -= selected
+    return steps
+
+
 def candidates_to_json(ranked: Sequence[RankedCandidate]) -> str:
-    """Compact JSON of every candidate; :func:`candidates_from_json` gives back the same."""
+    """Compact JSON of every candidate; :func:`candidates_from_json` gives back the same.
+
+    Neighbourhoods aside: what they add to a value is in its contributions.
+    """
     return json.dumps([FORMAT, [_row(one) for one in ranked]], separators=(",", ":"), ensure_ascii=False)
 
 
@@ -78,6 +144,9 @@ def _row(one: RankedCandidate) -> list[Any]:
         candidate.vector_score,
         candidate.superseded_by,
         candidate.unreferenced_count,
+        candidate.term_coverage,
+        candidate.lowered,
+        candidate.companion_ids,
         one.valuation.value,
         one.valuation.intercept,
         [[c.feature, c.raw, c.scaled, c.weight] for c in one.valuation.contributions],
@@ -89,8 +158,8 @@ def _row(one: RankedCandidate) -> list[Any]:
 
 
 def _ranked(row: list[Any]) -> RankedCandidate:
-    entry, sources, path, topic, full_text, vector, successor, unreferenced, value, intercept, parts, *rest = row
-    cost, rank, disposition, detail = rest
+    entry, sources, path, topic, full_text, vector, successor, unreferenced, coverage, lowered, companions, *rest = row
+    value, intercept, parts, cost, rank, disposition, detail = rest
     return RankedCandidate(
         candidate=Candidate(
             entry=CatalogEntry(
@@ -119,6 +188,9 @@ def _ranked(row: list[Any]) -> RankedCandidate:
             vector_score=vector,
             superseded_by=successor,
             unreferenced_count=unreferenced,
+            term_coverage=coverage,
+            lowered=lowered,
+            companion_ids=tuple(companions),
         ),
         valuation=Valuation(value, intercept, tuple(Contribution(*part) for part in parts)),
         cost=cost,

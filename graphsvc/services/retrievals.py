@@ -13,9 +13,10 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from graphsvc.domain.budget import Budget
-from graphsvc.domain.candidates import Disposition, Outcome, RankedCandidate
+from graphsvc.domain.budget import Budget, threshold_factor
+from graphsvc.domain.candidates import NO_TERMS, Outcome, RankedCandidate
 from graphsvc.domain.content import check_name, check_vector
 from graphsvc.domain.errors import ErrorReason, InvalidArgument, Unavailable
 from graphsvc.domain.fingerprint import query_fingerprint
@@ -31,16 +32,26 @@ from graphsvc.ports import (
     ReadOptions,
     Rendering,
     RetrievalRecord,
+    SessionHistory,
+    TierPromotions,
     TierStore,
     TokenCounter,
     Vector,
     VendorAdapter,
     Written,
 )
+from graphsvc.ranking.calibration import predictor_of
 from graphsvc.ranking.selection import RankingContext, Selection, Thresholds, select
-from graphsvc.ranking.value import PRIOR, Predictor
-from graphsvc.services.drafts import BudgetDraft, ExplainedRetrieval, RetrievalAnswer, RetrievalQuery
-from graphsvc.services.retrieval_log import candidates_from_json, candidates_to_json, logged_selections
+from graphsvc.ranking.value import PRIOR
+from graphsvc.services.drafts import ExplainedRetrieval, RetrievalAnswer, RetrievalQuery
+from graphsvc.services.retrieval_log import (
+    candidates_from_json,
+    candidates_to_json,
+    deferred_ids,
+    feature_names,
+    logged_selections,
+    newly_lowered,
+)
 from graphsvc.services.strategies import Identified, Limits, identify
 
 MAX_QUERY_BYTES = 32 * 2**10
@@ -73,7 +84,7 @@ class RetrievalUseCases:
         adapter: VendorAdapter,
         clock: Clock,
         settings: RetrievalSettings,
-        predictor: Predictor = PRIOR,
+        promotions: TierPromotions | None = None,
         retrieval_ids: Callable[[], str] | None = None,
     ) -> None:
         self._graph = graph
@@ -84,7 +95,7 @@ class RetrievalUseCases:
         self._adapter = adapter
         self._clock = clock
         self._settings = settings
-        self._predictor = predictor
+        self._promotions = promotions
         self._retrieval_id = retrieval_ids or _random_retrieval_id
         self._slots = asyncio.Semaphore(settings.concurrent_retrievals)
 
@@ -109,8 +120,8 @@ class RetrievalUseCases:
         started = time.perf_counter()
         now = self._clock.now()
         _check_query(query)
-        budget = self._budget(query.budget)
         encoding = self._counter.encoding_for(principal.model)
+        budget = self._budget(query, encoding)
         fingerprint = query_fingerprint(query.text)
         embedding: Vector | None = None
         if budget.retrieval_budget < self._settings.thresholds.min_retrieval_budget:
@@ -126,8 +137,10 @@ class RetrievalUseCases:
                 fingerprint=fingerprint,
                 limits=self._settings.limits,
                 options=replace(options, timeout_ms=min(options.timeout_ms, self._settings.query_timeout_ms)),
+                promotions=self._promotions,
             )
-        selection = self._select(principal, identified, budget, encoding)
+        selection = self._select(principal, query, identified, budget, encoding, now)
+        deferred = deferred_ids(selection.ranked)
         units, rendering = await self._render(selection, principal, encoding)
         retrieval_id = self._retrieval_id()
         duration_ms = (time.perf_counter() - started) * 1000
@@ -147,6 +160,10 @@ class RetrievalUseCases:
             payload_sha256=hashlib.sha256(rendering.text.encode()).hexdigest(),
             candidates_json=candidates_to_json(selection.ranked),
             selections=logged_selections(selection.ranked),
+            deferred_ids=deferred,
+            lowered_ids=newly_lowered(deferred, query.task_step, identified.history),
+            predictor_version=identified.history.predictor.version if identified.history.predictor else 0,
+            feature_names=feature_names(selection.ranked),
         )
         written = await self._feedback.record_retrieval(principal, record, options.timeout_ms)
         answer = RetrievalAnswer(
@@ -189,7 +206,8 @@ class RetrievalUseCases:
             duration_ms=record.duration_ms,
         )
 
-    def _budget(self, draft: BudgetDraft) -> Budget:
+    def _budget(self, query: RetrievalQuery, encoding: str) -> Budget:
+        draft = query.budget
         if draft.retrieval_budget is not None:
             return Budget.of_retrieval(draft.retrieval_budget)
         if draft.total_step_budget is None:
@@ -201,8 +219,13 @@ class RetrievalUseCases:
         ratio = draft.reasoning_reserve_ratio
         return Budget.of_step(
             draft.total_step_budget,
-            draft.harness_overhead,
+            draft.harness_overhead + sum(self._counter.count(text, encoding) for text in draft.harness_texts),
             self._settings.reasoning_reserve_ratio if ratio is None else ratio,
+            threshold_factor(
+                draft.total_step_budget, draft.session_tokens_remaining, draft.expected_steps, query.task_step
+            )
+            if draft.expected_steps
+            else 1.0,
         )
 
     async def _query_embedding(self, query: RetrievalQuery) -> Vector | None:
@@ -216,30 +239,44 @@ class RetrievalUseCases:
                 return (await self._embedder.embed([query.text]))[0]
         return None
 
-    def _select(self, principal: Principal, identified: Identified, budget: Budget, encoding: str) -> Selection:
+    def _select(
+        self,
+        principal: Principal,
+        query: RetrievalQuery,
+        identified: Identified,
+        budget: Budget,
+        encoding: str,
+        now: datetime,
+    ) -> Selection:
         costs = {
             candidate.entry.unit_id: candidate.entry.token_counts[encoding]
             + self._adapter.block_overhead(candidate.entry.unit_id, encoding, self._counter)
             for candidate in identified.candidates
         }
+        fitted = identified.history.predictor
         return select(
             identified.candidates,
             costs,
             budget,
-            predictor=self._predictor,
-            thresholds=self._settings.thresholds,
-            context=RankingContext(now=self._clock.now(), model=principal.model),
+            predictor=predictor_of(fitted) if fitted else PRIOR,
+            thresholds=self._settings.thresholds.times(budget.threshold_factor),
+            context=RankingContext(
+                now=now,
+                model=principal.model,
+                query=query.text,
+                terms=identified.terms,
+                reference_rates=fitted.reference_rates if fitted else {},
+            ),
             empty_outcome=identified.empty_outcome,
+            envelope_cost=self._adapter.envelope_overhead(encoding, self._counter),
+            withheld=identified.withheld,
         )
 
     async def _render(
         self, selection: Selection, principal: Principal, encoding: str
     ) -> tuple[tuple[ContextUnit, ...], Rendering]:
         """The selected units with content, most valuable first, and the payload, counted as rendered."""
-        chosen = sorted(
-            (ranked for ranked in selection.ranked if ranked.disposition is Disposition.SELECTED),
-            key=lambda ranked: (-ranked.valuation.value, ranked.candidate.entry.unit_id),
-        )
+        chosen = selection.payload_order
         keys = [
             ContentKey(principal.tenant_id, r.candidate.entry.unit_id, r.candidate.entry.content_sha256) for r in chosen
         ]
@@ -316,6 +353,9 @@ def _random_retrieval_id() -> str:
 
 _NOT_SEARCHED = Identified(
     candidates=(),
+    terms=NO_TERMS,
+    history=SessionHistory(),
+    withheld=frozenset(),
     strategy="none",
     anchor_ids=(),
     missing_handles=(),

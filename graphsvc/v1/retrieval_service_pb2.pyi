@@ -43,6 +43,15 @@ class CandidateSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CANDIDATE_SOURCE_SESSION: _ClassVar[CandidateSource]
     CANDIDATE_SOURCE_HANDLE: _ClassVar[CandidateSource]
     CANDIDATE_SOURCE_TIER: _ClassVar[CandidateSource]
+
+class ReferenceMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REFERENCE_METHOD_UNSPECIFIED: _ClassVar[ReferenceMethod]
+    REFERENCE_METHOD_CITATION: _ClassVar[ReferenceMethod]
+    REFERENCE_METHOD_KEY_PHRASES: _ClassVar[ReferenceMethod]
+    REFERENCE_METHOD_ENTAILMENT: _ClassVar[ReferenceMethod]
+    REFERENCE_METHOD_CALLER_CITED: _ClassVar[ReferenceMethod]
+    REFERENCE_METHOD_DECISION_IMPACT: _ClassVar[ReferenceMethod]
 RETRIEVAL_OUTCOME_UNSPECIFIED: RetrievalOutcome
 RETRIEVAL_OUTCOME_SELECTED: RetrievalOutcome
 RETRIEVAL_OUTCOME_BUDGET_TOO_SMALL: RetrievalOutcome
@@ -67,18 +76,30 @@ CANDIDATE_SOURCE_VECTOR: CandidateSource
 CANDIDATE_SOURCE_SESSION: CandidateSource
 CANDIDATE_SOURCE_HANDLE: CandidateSource
 CANDIDATE_SOURCE_TIER: CandidateSource
+REFERENCE_METHOD_UNSPECIFIED: ReferenceMethod
+REFERENCE_METHOD_CITATION: ReferenceMethod
+REFERENCE_METHOD_KEY_PHRASES: ReferenceMethod
+REFERENCE_METHOD_ENTAILMENT: ReferenceMethod
+REFERENCE_METHOD_CALLER_CITED: ReferenceMethod
+REFERENCE_METHOD_DECISION_IMPACT: ReferenceMethod
 
 class RetrievalBudget(_message.Message):
-    __slots__ = ("total_step_budget", "retrieval_budget", "harness_overhead", "reasoning_reserve_ratio")
+    __slots__ = ("total_step_budget", "retrieval_budget", "harness_overhead", "reasoning_reserve_ratio", "harness_texts", "expected_steps", "session_tokens_remaining")
     TOTAL_STEP_BUDGET_FIELD_NUMBER: _ClassVar[int]
     RETRIEVAL_BUDGET_FIELD_NUMBER: _ClassVar[int]
     HARNESS_OVERHEAD_FIELD_NUMBER: _ClassVar[int]
     REASONING_RESERVE_RATIO_FIELD_NUMBER: _ClassVar[int]
+    HARNESS_TEXTS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_STEPS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TOKENS_REMAINING_FIELD_NUMBER: _ClassVar[int]
     total_step_budget: int
     retrieval_budget: int
     harness_overhead: int
     reasoning_reserve_ratio: float
-    def __init__(self, total_step_budget: _Optional[int] = ..., retrieval_budget: _Optional[int] = ..., harness_overhead: _Optional[int] = ..., reasoning_reserve_ratio: _Optional[float] = ...) -> None: ...
+    harness_texts: _containers.RepeatedScalarFieldContainer[str]
+    expected_steps: int
+    session_tokens_remaining: int
+    def __init__(self, total_step_budget: _Optional[int] = ..., retrieval_budget: _Optional[int] = ..., harness_overhead: _Optional[int] = ..., reasoning_reserve_ratio: _Optional[float] = ..., harness_texts: _Optional[_Iterable[str]] = ..., expected_steps: _Optional[int] = ..., session_tokens_remaining: _Optional[int] = ...) -> None: ...
 
 class EdgeFilter(_message.Message):
     __slots__ = ("edge_type", "direction")
@@ -149,7 +170,7 @@ class FeatureContribution(_message.Message):
     def __init__(self, feature: _Optional[str] = ..., raw: _Optional[float] = ..., scaled: _Optional[float] = ..., weight: _Optional[float] = ..., logit: _Optional[float] = ...) -> None: ...
 
 class RankedCandidate(_message.Message):
-    __slots__ = ("unit_id", "unit_key", "kind", "path", "rank", "value", "cost", "value_cost_ratio", "disposition", "detail", "sources", "graph_path", "topic_score", "full_text_score", "vector_score", "intercept", "contributions", "superseded_by")
+    __slots__ = ("unit_id", "unit_key", "kind", "path", "rank", "value", "cost", "value_cost_ratio", "disposition", "detail", "sources", "graph_path", "topic_score", "full_text_score", "vector_score", "intercept", "contributions", "superseded_by", "companion_unit_ids")
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     UNIT_KEY_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +189,7 @@ class RankedCandidate(_message.Message):
     INTERCEPT_FIELD_NUMBER: _ClassVar[int]
     CONTRIBUTIONS_FIELD_NUMBER: _ClassVar[int]
     SUPERSEDED_BY_FIELD_NUMBER: _ClassVar[int]
+    COMPANION_UNIT_IDS_FIELD_NUMBER: _ClassVar[int]
     unit_id: str
     unit_key: str
     kind: _core_pb2.ContextUnitKind
@@ -186,10 +208,11 @@ class RankedCandidate(_message.Message):
     intercept: float
     contributions: _containers.RepeatedCompositeFieldContainer[FeatureContribution]
     superseded_by: str
-    def __init__(self, unit_id: _Optional[str] = ..., unit_key: _Optional[str] = ..., kind: _Optional[_Union[_core_pb2.ContextUnitKind, str]] = ..., path: _Optional[str] = ..., rank: _Optional[int] = ..., value: _Optional[float] = ..., cost: _Optional[int] = ..., value_cost_ratio: _Optional[float] = ..., disposition: _Optional[_Union[Disposition, str]] = ..., detail: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[CandidateSource, str]]] = ..., graph_path: _Optional[_Union[GraphPath, _Mapping]] = ..., topic_score: _Optional[float] = ..., full_text_score: _Optional[float] = ..., vector_score: _Optional[float] = ..., intercept: _Optional[float] = ..., contributions: _Optional[_Iterable[_Union[FeatureContribution, _Mapping]]] = ..., superseded_by: _Optional[str] = ...) -> None: ...
+    companion_unit_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, unit_id: _Optional[str] = ..., unit_key: _Optional[str] = ..., kind: _Optional[_Union[_core_pb2.ContextUnitKind, str]] = ..., path: _Optional[str] = ..., rank: _Optional[int] = ..., value: _Optional[float] = ..., cost: _Optional[int] = ..., value_cost_ratio: _Optional[float] = ..., disposition: _Optional[_Union[Disposition, str]] = ..., detail: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[CandidateSource, str]]] = ..., graph_path: _Optional[_Union[GraphPath, _Mapping]] = ..., topic_score: _Optional[float] = ..., full_text_score: _Optional[float] = ..., vector_score: _Optional[float] = ..., intercept: _Optional[float] = ..., contributions: _Optional[_Iterable[_Union[FeatureContribution, _Mapping]]] = ..., superseded_by: _Optional[str] = ..., companion_unit_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BudgetLedger(_message.Message):
-    __slots__ = ("total_step_budget", "harness_overhead", "reasoning_reserve", "retrieval_budget", "ranking_charge", "tokens_spent", "budget_remaining", "candidates_selected", "candidates_deferred")
+    __slots__ = ("total_step_budget", "harness_overhead", "reasoning_reserve", "retrieval_budget", "ranking_charge", "tokens_spent", "budget_remaining", "candidates_selected", "candidates_deferred", "threshold_factor")
     TOTAL_STEP_BUDGET_FIELD_NUMBER: _ClassVar[int]
     HARNESS_OVERHEAD_FIELD_NUMBER: _ClassVar[int]
     REASONING_RESERVE_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +222,7 @@ class BudgetLedger(_message.Message):
     BUDGET_REMAINING_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_SELECTED_FIELD_NUMBER: _ClassVar[int]
     CANDIDATES_DEFERRED_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FACTOR_FIELD_NUMBER: _ClassVar[int]
     total_step_budget: int
     harness_overhead: int
     reasoning_reserve: int
@@ -208,7 +232,8 @@ class BudgetLedger(_message.Message):
     budget_remaining: int
     candidates_selected: int
     candidates_deferred: int
-    def __init__(self, total_step_budget: _Optional[int] = ..., harness_overhead: _Optional[int] = ..., reasoning_reserve: _Optional[int] = ..., retrieval_budget: _Optional[int] = ..., ranking_charge: _Optional[int] = ..., tokens_spent: _Optional[int] = ..., budget_remaining: _Optional[int] = ..., candidates_selected: _Optional[int] = ..., candidates_deferred: _Optional[int] = ...) -> None: ...
+    threshold_factor: float
+    def __init__(self, total_step_budget: _Optional[int] = ..., harness_overhead: _Optional[int] = ..., reasoning_reserve: _Optional[int] = ..., retrieval_budget: _Optional[int] = ..., ranking_charge: _Optional[int] = ..., tokens_spent: _Optional[int] = ..., budget_remaining: _Optional[int] = ..., candidates_selected: _Optional[int] = ..., candidates_deferred: _Optional[int] = ..., threshold_factor: _Optional[float] = ...) -> None: ...
 
 class RetrieveResponse(_message.Message):
     __slots__ = ("retrieval_id", "outcome", "outcome_detail", "payload", "units", "candidates", "candidate_count", "ledger", "strategy", "anchor_ids", "partial", "encoding", "query_fingerprint", "revision", "duration_ms", "notices")
@@ -283,3 +308,41 @@ class ExplainRetrievalResponse(_message.Message):
     candidates: _containers.RepeatedCompositeFieldContainer[RankedCandidate]
     duration_ms: float
     def __init__(self, retrieval_id: _Optional[str] = ..., query: _Optional[str] = ..., query_fingerprint: _Optional[str] = ..., task_id: _Optional[str] = ..., task_step: _Optional[int] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., strategy: _Optional[str] = ..., outcome: _Optional[_Union[RetrievalOutcome, str]] = ..., ledger: _Optional[_Union[BudgetLedger, _Mapping]] = ..., partial: _Optional[bool] = ..., candidates: _Optional[_Iterable[_Union[RankedCandidate, _Mapping]]] = ..., duration_ms: _Optional[float] = ...) -> None: ...
+
+class ReportOutcomeRequest(_message.Message):
+    __slots__ = ("session_id", "retrieval_id", "request_id", "output", "cited_unit_ids", "decisive_unit_ids")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    RETRIEVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    CITED_UNIT_IDS_FIELD_NUMBER: _ClassVar[int]
+    DECISIVE_UNIT_IDS_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    retrieval_id: str
+    request_id: str
+    output: str
+    cited_unit_ids: _containers.RepeatedScalarFieldContainer[str]
+    decisive_unit_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, session_id: _Optional[str] = ..., retrieval_id: _Optional[str] = ..., request_id: _Optional[str] = ..., output: _Optional[str] = ..., cited_unit_ids: _Optional[_Iterable[str]] = ..., decisive_unit_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UnitOutcome(_message.Message):
+    __slots__ = ("unit_id", "referenced", "methods", "evidence")
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    REFERENCED_FIELD_NUMBER: _ClassVar[int]
+    METHODS_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    unit_id: str
+    referenced: bool
+    methods: _containers.RepeatedScalarFieldContainer[ReferenceMethod]
+    evidence: str
+    def __init__(self, unit_id: _Optional[str] = ..., referenced: _Optional[bool] = ..., methods: _Optional[_Iterable[_Union[ReferenceMethod, str]]] = ..., evidence: _Optional[str] = ...) -> None: ...
+
+class ReportOutcomeResponse(_message.Message):
+    __slots__ = ("outcomes", "replayed", "revision")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    REPLAYED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[UnitOutcome]
+    replayed: bool
+    revision: _core_pb2.RevisionToken
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[UnitOutcome, _Mapping]]] = ..., replayed: _Optional[bool] = ..., revision: _Optional[_Union[_core_pb2.RevisionToken, _Mapping]] = ...) -> None: ...

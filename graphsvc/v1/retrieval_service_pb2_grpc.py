@@ -48,6 +48,11 @@ class RetrievalServiceStub:
                 request_serializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ExplainRetrievalRequest.SerializeToString,
                 response_deserializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ExplainRetrievalResponse.FromString,
                 _registered_method=True)
+        self.ReportOutcome = channel.unary_unary(
+                '/graphsvc.v1.RetrievalService/ReportOutcome',
+                request_serializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ReportOutcomeRequest.SerializeToString,
+                response_deserializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ReportOutcomeResponse.FromString,
+                _registered_method=True)
 
 
 class RetrievalServiceServicer:
@@ -80,6 +85,22 @@ class RetrievalServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportOutcome(self, request, context):
+        """Records which units of a retrieval the model's output referenced, and which it ignored.
+        Writes a REFERENCED or IGNORED relationship for each delivered unit that is still there. Idempotent per retrieval:
+        the same report again, under any request_id, changes nothing and answers the first verdicts.
+        Limits: an output of 1 MiB; 1,000 ids in each list. Role: writer.
+        Errors: INVALID_ARGUMENT (FIELD_REQUIRED, FIELD_INVALID, FIELD_TOO_LARGE, REQUEST_ID_REUSED): malformed, or an id
+        that the retrieval did not deliver.
+        Errors: NOT_FOUND (RETRIEVAL_NOT_FOUND): absent or another caller's.
+        Errors: ALREADY_EXISTS (OUTCOME_DIFFERS): the retrieval has an outcome from another report.
+        Errors: UNAVAILABLE (CONTENT_PENDING, COLD_STORE_UNAVAILABLE): try again after RetryInfo.
+        Errors: DATA_LOSS (CONTENT_CORRUPT): stored content does not match its digest.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RetrievalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +113,11 @@ def add_RetrievalServiceServicer_to_server(servicer, server):
                     servicer.ExplainRetrieval,
                     request_deserializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ExplainRetrievalRequest.FromString,
                     response_serializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ExplainRetrievalResponse.SerializeToString,
+            ),
+            'ReportOutcome': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportOutcome,
+                    request_deserializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ReportOutcomeRequest.FromString,
+                    response_serializer=graphsvc_dot_v1_dot_retrieval__service__pb2.ReportOutcomeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -152,6 +178,33 @@ class RetrievalService:
             '/graphsvc.v1.RetrievalService/ExplainRetrieval',
             graphsvc_dot_v1_dot_retrieval__service__pb2.ExplainRetrievalRequest.SerializeToString,
             graphsvc_dot_v1_dot_retrieval__service__pb2.ExplainRetrievalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportOutcome(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/graphsvc.v1.RetrievalService/ReportOutcome',
+            graphsvc_dot_v1_dot_retrieval__service__pb2.ReportOutcomeRequest.SerializeToString,
+            graphsvc_dot_v1_dot_retrieval__service__pb2.ReportOutcomeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import sys
 import time
@@ -29,7 +30,7 @@ from graphsvc.ranking.embedding import make_embedder
 from graphsvc.ranking.tokens import TiktokenCounter
 from graphsvc.services.drafts import BudgetDraft, RetrievalQuery
 from graphsvc.services.retrievals import RetrievalUseCases
-from tests.bench.world import SESSION, WORDS, Stack, fill, make_units, rss_mb, running_stack
+from tests.bench.world import SESSION, WORDS, Stack, drained, fill, make_units, rss_mb, running_stack, task_count
 
 QUERIES = 60
 WARM_QUERIES = 8
@@ -74,14 +75,22 @@ class NoTiers:
         return dict.fromkeys(keys, b"x")
 
 
-def queries(count: int, seed: int) -> list[str]:
-    import random
+def queries(count: int, units: int) -> list[RetrievalQuery]:
+    """Queries over a graph of so many units, the same at every call: every other one names a task that is there."""
+    rng = random.Random(units)
+    return [
+        RetrievalQuery(
+            text=" ".join(rng.sample(WORDS, 5)),
+            budget=BudgetDraft(retrieval_budget=2000),
+            task_id=f"task-{rng.randrange(task_count(units))}" if number % 2 else "",
+        )
+        for number in range(count)
+    ]
 
-    rng = random.Random(seed)
-    return [" ".join(rng.sample(WORDS, 5)) for _ in range(count)]
 
-
-async def record_statements(stack: Stack, stores: GraphStores, texts: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+async def record_statements(
+    stack: Stack, stores: GraphStores, asked: Sequence[RetrievalQuery]
+) -> list[list[tuple[Any, ...]]]:
     """For each query, the statements its retrieval runs, with their parameters."""
     recorder = RecordingDriver(stores.driver)
     embedder = make_embedder(stack.settings)
@@ -98,17 +107,11 @@ async def record_statements(stack: Stack, stores: GraphStores, texts: Sequence[s
     )
     principal = Principal("bench", "agent", SESSION, frozenset(Role))
     recorded: list[list[tuple[Any, ...]]] = []
-    for number, text in enumerate(texts):
+    for query in asked:
         recorder.calls.clear()
-        await cases.retrieve(principal, query_of(text, number), ReadOptions(timeout_ms=10_000))
+        await cases.retrieve(principal, query, ReadOptions(timeout_ms=10_000))
         recorded.append(list(recorder.calls))
     return recorded
-
-
-def query_of(text: str, number: int) -> RetrievalQuery:
-    return RetrievalQuery(
-        text=text, budget=BudgetDraft(retrieval_budget=2000), task_id=f"task-{number % 200}" if number % 2 else ""
-    )
 
 
 async def timed(work: Callable[[], Awaitable[Any]]) -> float:
@@ -119,7 +122,7 @@ async def timed(work: Callable[[], Awaitable[Any]]) -> float:
 
 async def bench_retrieve(stack: Stack, client: GraphsvcClient, units: int, report: Report) -> None:
     """gRPC retrieve beside its own statements through the plain driver, interleaved."""
-    texts = queries(WARM_QUERIES + QUERIES, seed=units)
+    asked = queries(WARM_QUERIES + QUERIES, units)
     key_id = stack.api_key.split("_")[1]
     async with (
         open_stores(stack.settings, stack.endpoints) as stores,
@@ -130,7 +133,7 @@ async def bench_retrieve(stack: Stack, client: GraphsvcClient, units: int, repor
             notifications_min_severity="OFF",
         ) as plain,
     ):
-        recorded = await record_statements(stack, stores, texts)
+        recorded = await record_statements(stack, stores, asked)
         find_key = stores.catalog["find_key"]
 
         async def own_statements(number: int) -> None:
@@ -152,13 +155,13 @@ async def bench_retrieve(stack: Stack, client: GraphsvcClient, units: int, repor
                         await (await session.run(statement.text, params)).consume()
 
         async def over_grpc(number: int) -> None:
-            query = query_of(texts[number], number)
+            query = asked[number]
             await client.retrieve(SESSION, query.text, retrieval_budget=2000, task_id=query.task_id)
 
         grpc_ms: list[float] = []
         own_ms: list[float] = []
         candidate_ms: list[float] = []
-        for number in range(len(texts)):
+        for number in range(len(asked)):
             results = (
                 await timed(lambda number=number: over_grpc(number)),
                 await timed(lambda number=number: own_statements(number)),
@@ -266,6 +269,9 @@ async def run(sizes: Sequence[int], out: Path | None) -> Report:
             done = size
             if size == sizes[0]:
                 await bench_put(stack, client, report)
+            filled = time.perf_counter()
+            await drained(stack.settings)
+            report.add(f"outbox empty at {size} units", seconds=time.perf_counter() - filled)
             await bench_retrieve(stack, client, size, report)
             memory = {name: rss_mb(pid) for name, pid in stack.local.pids.items()}
             report.add(f"resident MiB at {size} units", service=rss_mb(stack.server_pid), **memory)

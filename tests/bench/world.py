@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import lmdb
 import psutil
 
 from graphsvc.app import open_stores
@@ -26,6 +27,9 @@ timeout retry backoff ledger kernel thread buffer stream cursor schema tenant an
 WORDS = tuple(WORD_LIST.split())
 HUBS = 3
 HUB_EDGES = 10_000
+TASK_EVERY = 10
+TASK_UNITS = 50
+"""As many at every size of the graph: a larger one has more tasks, not larger ones."""
 SESSION = "bench"
 
 
@@ -46,6 +50,11 @@ def rss_mb(pid: int) -> float:
     return psutil.Process(pid).memory_info().rss / 2**20
 
 
+def task_count(units: int) -> int:
+    """Tasks of a graph of so many units."""
+    return max(1, units // (TASK_EVERY * TASK_UNITS))
+
+
 def unit_text(rng: random.Random, number: int) -> str:
     """About 60 tokens."""
     words = " ".join(rng.choices(WORDS, k=45))
@@ -53,7 +62,7 @@ def unit_text(rng: random.Random, number: int) -> str:
 
 
 def make_units(count: int, seed: int = 7) -> Iterator[UnitInput]:
-    """Units with a heavy tail of typed edges to earlier ones; the first three become hubs."""
+    """Units with a heavy tail of typed edges to earlier ones; the first three are hubs of 10,000 edges in the end."""
     rng = random.Random(seed)
     kinds = ("observation", "decision", "tool_result", "state_snapshot", "progress_note")
     edge_types = ("dependency", "provenance", "causation")
@@ -71,7 +80,7 @@ def make_units(count: int, seed: int = 7) -> Iterator[UnitInput]:
             kind=rng.choice(kinds),
             content=unit_text(rng, number),
             unit_key=f"u{number}",
-            task_id=f"task-{number % 200}" if number % 10 == 0 else "",
+            task_id=f"task-{number // (TASK_EVERY * TASK_UNITS)}" if number % TASK_EVERY == 0 else "",
             task_step=number % 500,
             relations=[
                 RelationInput(rng.choice(edge_types), target_key=f"u{target}")
@@ -91,6 +100,7 @@ async def running_stack(**overrides: object) -> AsyncIterator[Stack]:
             neo4j_heap_mb=2048,
             neo4j_pagecache_mb=1024,
             query_timeout_ms=10_000,
+            write_timeout_ms=60_000,
             **overrides,  # pyright: ignore[reportArgumentType]
         )
         local = LocalStack(settings)
@@ -117,3 +127,17 @@ async def fill(client: GraphsvcClient, first: int, count: int, total: int, batch
             pending.clear()
     if pending:
         await client.put(SESSION, pending)
+
+
+async def drained(settings: Settings) -> None:
+    """Returns when S3 has every content: what is measured then is not beside the copying of what was written before."""
+    environment = lmdb.open(str(settings.warm_path), max_dbs=4, readonly=True, create=False)
+    try:
+        outbox = environment.open_db(b"outbox", create=False)
+        while True:
+            with environment.begin(db=outbox) as transaction:
+                if not transaction.stat(outbox)["entries"]:
+                    return
+            await asyncio.sleep(0.5)
+    finally:
+        environment.close()

@@ -12,7 +12,12 @@ import grpc.aio
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
-from graphsvc.v1 import context_service_pb2_grpc, registry_service_pb2_grpc, retrieval_service_pb2_grpc
+from graphsvc.v1 import (
+    context_service_pb2_grpc,
+    predictor_service_pb2_grpc,
+    registry_service_pb2_grpc,
+    retrieval_service_pb2_grpc,
+)
 
 DETAIL_TYPES = (
     error_details_pb2.ErrorInfo,
@@ -38,13 +43,14 @@ class Refusal:
 
 
 class Stubs:
-    """The three services over one channel."""
+    """The services over one channel."""
 
     def __init__(self, target: str) -> None:
         self.channel = grpc.aio.insecure_channel(target)
         self.context = context_service_pb2_grpc.ContextServiceStub(self.channel)
         self.retrieval = retrieval_service_pb2_grpc.RetrievalServiceStub(self.channel)
         self.registry = registry_service_pb2_grpc.RegistryServiceStub(self.channel)
+        self.predictor = predictor_service_pb2_grpc.PredictorServiceStub(self.channel)
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,7 +62,7 @@ class Stubs:
 
     def method(self, name: str) -> Callable[..., Awaitable[Message]]:
         """The callable of an RPC by its name, whichever service it belongs to."""
-        for stub in (self.context, self.retrieval, self.registry):
+        for stub in (self.context, self.retrieval, self.registry, self.predictor):
             if hasattr(stub, name):
                 return getattr(stub, name)
         raise KeyError(name)

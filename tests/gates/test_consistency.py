@@ -323,7 +323,7 @@ async def test_consistency_statements_of_a_retrieval_end_after_query_timeout_ms(
     await client.retrieve(session_id, "apple", anchor_unit_ids=[ids["anchor"]], retrieval_budget=500)
 
     allowed = frozen.service.serving.settings.query_timeout_ms
-    for name in ("search_topic", "expand_from_anchors", "count_unreferenced"):
+    for name in ("search_topic", "expand_from_anchors", "read_session"):
         assert 0 < limits[name] <= allowed, name
 
 

@@ -21,12 +21,19 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from graphsvc.client import EdgeInput, GraphsvcCallError, GraphsvcClient, RelationInput, UnitInput
 from graphsvc.domain.candidates import Disposition, Outcome
 from graphsvc.domain.errors import InvalidArgument, NotFound
+from graphsvc.domain.predictors import PredictorVersion
+from graphsvc.domain.tenancy import Principal
 from graphsvc.local.endpoints import StackEndpoints
+from graphsvc.ports import WriteRequest
+from graphsvc.ranking.calibration import calibrate, report_to_json
 from graphsvc.v1 import (
     context_service_pb2 as context_pb,
 )
 from graphsvc.v1 import (
     core_pb2,
+)
+from graphsvc.v1 import (
+    predictor_service_pb2 as predictor_pb,
 )
 from graphsvc.v1 import (
     registry_service_pb2 as registry_pb,
@@ -582,6 +589,7 @@ async def _make_world(service: Service, stubs: Stubs, graph_driver: neo4j.AsyncD
     await neighbour.put("s-b", [UnitInput("decision", "shared by a neighbour", unit_key="theirs")])
     await neighbour.create_policy(grantee_agent_id="agent-a")
     policy = await client.create_policy(grantee_agent_id="agent-b")
+    await _save_predictors(service, tenant)
     answer = await client.retrieve(session_id, "rule", retrieval_budget=500)
     return World(
         tenant,
@@ -594,6 +602,27 @@ async def _make_world(service: Service, stubs: Stubs, graph_driver: neo4j.AsyncD
         answer.retrieval_id,
         graph_driver,
     )
+
+
+async def _save_predictors(service: Service, tenant: str) -> None:
+    """Two versions that were not adopted."""
+    for number in (1, 2):
+        fitted = calibrate((), None)
+        version = PredictorVersion(
+            version=number,
+            created_time=datetime(2026, 1, number, tzinfo=UTC),
+            prior_version="prior",
+            intercept=fitted.intercept,
+            weights=fitted.weights,
+            reference_rates=fitted.reference_rates,
+            retrieval_count=0,
+            example_count=0,
+            adopted=False,
+            report_json=report_to_json(fitted.report),
+        )
+        admin = Principal(tenant, "agent-a", "", frozenset())
+        request = WriteRequest(f"predictor {number}", "0" * 64, 10_000)
+        await service.serving.stores.predictors.save_predictor(admin, version, 0, request)
 
 
 @pytest.fixture(scope="session")
@@ -649,6 +678,12 @@ def _base(world: World, message: str) -> tuple[str, Message]:
             "ExplainRetrieval",
             retrieval_pb.ExplainRetrievalRequest(session_id=at, retrieval_id=world.retrieval_id),
         ),
+        "ReportOutcomeRequest": (
+            "ReportOutcome",
+            retrieval_pb.ReportOutcomeRequest(
+                session_id=at, retrieval_id=world.retrieval_id, request_id="base", output=f"[{ids['new']}]"
+            ),
+        ),
         "CreatePolicyRequest": (
             "CreatePolicy",
             registry_pb.CreatePolicyRequest(request_id="base", policy=registry_pb.Policy(grantee_agent_id="agent-c")),
@@ -657,6 +692,15 @@ def _base(world: World, message: str) -> tuple[str, Message]:
         "DeletePolicyRequest": (
             "DeletePolicy",
             registry_pb.DeletePolicyRequest(request_id="base", policy_id=world.policy_id),
+        ),
+        "RecalibratePredictorRequest": (
+            "RecalibratePredictor",
+            predictor_pb.RecalibratePredictorRequest(request_id="base"),
+        ),
+        "ListPredictorsRequest": ("ListPredictors", predictor_pb.ListPredictorsRequest()),
+        "RollBackPredictorRequest": (
+            "RollBackPredictor",
+            predictor_pb.RollBackPredictorRequest(request_id="base", version=1),
         ),
     }
     return bases[message]
@@ -761,6 +805,12 @@ EFFECTS: dict[str, Change] = {
     "ExplainRetrievalRequest.session_id": _set(session_id="another session"),
     "ExplainRetrievalRequest.retrieval_id": _set(retrieval_id="rother"),
     "ExplainRetrievalRequest.consistency": _set(consistency=_token),
+    "ReportOutcomeRequest.session_id": _set(session_id="another session"),
+    "ReportOutcomeRequest.retrieval_id": _set(retrieval_id="rother"),
+    "ReportOutcomeRequest.request_id": _set(request_id=""),
+    "ReportOutcomeRequest.output": _set(output="nothing"),
+    "ReportOutcomeRequest.cited_unit_ids": _set(cited_unit_ids=lambda world: [world.ids["new"]]),
+    "ReportOutcomeRequest.decisive_unit_ids": _set(decisive_unit_ids=lambda world: [world.ids["new"]]),
     "CreatePolicyRequest.request_id": _set(request_id=""),
     "CreatePolicyRequest.policy": _policy(grantee_agent_id="agent-d"),
     "ListPoliciesRequest.page_size": _set(page_size=1),
@@ -768,6 +818,13 @@ EFFECTS: dict[str, Change] = {
     "ListPoliciesRequest.consistency": _set(consistency=_token),
     "DeletePolicyRequest.request_id": _set(request_id=""),
     "DeletePolicyRequest.policy_id": _set(policy_id="pother"),
+    "RecalibratePredictorRequest.request_id": _set(request_id=""),
+    "RecalibratePredictorRequest.force": _set(force=True),
+    "ListPredictorsRequest.page_size": _set(page_size=1),
+    "ListPredictorsRequest.page_token": _set(page_token=_page_token),
+    "ListPredictorsRequest.consistency": _set(consistency=_token),
+    "RollBackPredictorRequest.request_id": _set(request_id=""),
+    "RollBackPredictorRequest.version": _set(version=2),
     "RetrievalBudget.total_step_budget": _budget(total_step_budget=4_000),
     "RetrievalBudget.retrieval_budget": _budget(retrieval_budget=3_000),
     "RetrievalBudget.harness_overhead": _budget(total_step_budget=5_000, harness_overhead=100),
@@ -837,7 +894,17 @@ IGNORED_IN_WRITES = {
     *(f"Policy.{name}" for name in ("policy_id", "created_time", "created_by")),
 }  # fmt: skip
 """Fields that the proto says are ignored in writes: they have their effect in answers."""
-WRITES = {"PutUnits", "DeleteUnits", "LinkUnits", "UnlinkUnits", "CreatePolicy", "DeletePolicy"}
+WRITES = {
+    "PutUnits",
+    "DeleteUnits",
+    "LinkUnits",
+    "UnlinkUnits",
+    "ReportOutcome",
+    "CreatePolicy",
+    "DeletePolicy",
+    "RecalibratePredictor",
+    "RollBackPredictor",
+}
 STARTS = {
     # what else the plainest request needs for the field to be tried alone
     "ToolCall": _unit(kind=1, tool_call=core_pb2.ToolCall(call_id="c", name="n")),
@@ -858,7 +925,7 @@ def _fields_of_requests() -> list[str]:
             if inner is not None and inner.file.package == "graphsvc.v1" and not inner.GetOptions().map_entry:
                 visit(field.message_type)
 
-    for module in (context_pb, retrieval_pb, registry_pb):
+    for module in (context_pb, retrieval_pb, registry_pb, predictor_pb):
         for service in module.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
                 visit(method.input_type)
@@ -913,11 +980,16 @@ async def _stored(world: World) -> str:
           COLLECT { MATCH (p:Policy {tenant_id: $tenant})
             WITH [p.owner_agent_id, p.owner_session_id, p.grantee_agent_id, p.grantee_session_id, p.kinds,
               toString(p.expires_time)] AS policy ORDER BY toString(policy[2]), toString(policy[0])
-            RETURN policy } AS policies
+            RETURN policy } AS policies,
+          COLLECT { MATCH (p:Predictor {tenant_id: $tenant}) WITH p ORDER BY p.version
+            RETURN [p.version, EXISTS { (:Tenant {tenant_id: $tenant})-[:USES]->(p) }] } AS predictors,
+          COLLECT { MATCH (:Retrieval {tenant_id: $tenant})-[o:REFERENCED|IGNORED]->(u)
+            WITH [type(o), u.unit_key] + o.methods AS verdict ORDER BY u.unit_key RETURN verdict } AS verdicts
         """,
         tenant=world.tenant,
     )
-    return str(row["units"]) + str(sorted(map(str, row["policies"])))
+    policies = sorted(map(str, row["policies"]))
+    return str(row["units"]) + str(policies) + str(row["predictors"]) + str(row["verdicts"])
 
 
 def _message_of(field: str) -> str:

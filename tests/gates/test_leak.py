@@ -16,7 +16,9 @@ import pytest
 from google.protobuf.message import Message
 
 from graphsvc.client import EdgeInput, RelationInput, UnitInput
+from graphsvc.domain.tenancy import Role
 from graphsvc.domain.units import ContextUnitKind, unit_id_for
+from graphsvc.server.interceptors import ROLES
 from graphsvc.v1 import context_service_pb2 as cs
 from graphsvc.v1 import core_pb2 as core
 from graphsvc.v1 import retrieval_service_pb2 as rs
@@ -45,6 +47,9 @@ SAME_AGENT = {
     Names.POLICY: "policies belong to the agent, whatever the session",
 }
 """What is not foreign to another session of the same agent."""
+
+FOR_ADMINS = {name.rpartition("/")[2] for name, role in ROLES.items() if role is Role.ADMIN}
+"""What no caller here may do; gate B10 shows that an admin sees its own tenant's only."""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +81,9 @@ async def test_N10_the_samples_are_answered(world: World):
             if method == "DeletePolicy":
                 assert isinstance(answer, Refusal)
                 assert answer.reason == "POLICY_NOT_FOUND"
+            elif method in FOR_ADMINS:
+                assert isinstance(answer, Refusal)
+                assert answer.reason == "ROLE_MISSING"
             else:
                 assert isinstance(answer, Message), (name, method, answer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import resource
 import signal
 import subprocess
@@ -363,6 +364,24 @@ async def test_the_map_grows(tmp_path: Path) -> None:
         await store.put(contents)
         assert await store.get(list(contents)) == contents
         assert store.warm._map_size() == 64 * 2**20
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells what of a map is in memory")
+async def test_the_map_takes_no_memory_of_this_process(tmp_path: Path) -> None:
+    def resident_kib() -> int:
+        smaps = Path("/proc/self/smaps").read_text()
+        found = re.findall(
+            r"r--s \S+ \S+ \S+ +\S*" + re.escape(tmp_path.name) + r"/\S*data\.mdb\n.*?\nRss: +(\d+) kB", smaps, re.S
+        )
+        assert len(found) == 1
+        return int(found[0])
+
+    async with open_tiers(tmp_path, lmdb_map_mb=16, lmdb_map_max_mb=256, hot_bytes=0) as store:
+        contents = some_contents(60, size=2**20)
+        await store.put(contents)
+        assert resident_kib() == 0
+        assert await store.get(list(contents)) == contents
+        assert resident_kib() == 0
 
 
 async def fill(store: ContentTiers, stored: dict[ContentKey, bytes], count: int, size: int) -> ErrorReason:

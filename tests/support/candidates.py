@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from graphsvc.domain.candidates import Candidate, CandidateSource, CatalogEntry, GraphPath
+from graphsvc.domain.candidates import Candidate, CandidateSource, CatalogEntry, GraphPath, Neighbourhood, SeedLink
 from graphsvc.domain.units import ContextUnitKind, EdgeType, EpistemicStatus, Tier
 
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -59,14 +60,27 @@ def make_candidate(
     superseded_by: str = "",
     unreferenced_count: int = 0,
     sources: Sequence[CandidateSource] = (),
+    session_id: str = "",
+    term_coverage: float | None = None,
+    lead: str = "",
+    links: Sequence[SeedLink] = (),
+    turns: Sequence[tuple[str, int]] = (),
+    in_degree: int = 1,
+    lowered: bool = False,
+    companion_ids: Sequence[str] = (),
 ) -> Candidate:
-    """A candidate; sources follow from hops and topic_score unless given."""
+    """A candidate; sources follow from hops and topic_score unless given, coverage from topic_score.
+
+    It has a session of its own unless one is given.
+    """
     found = set(sources)
     if not found:
         found |= {CandidateSource.GRAPH} if hops is not None else set()
         found |= {CandidateSource.FULL_TEXT} if topic_score else set()
     return Candidate(
-        entry=make_entry(unit_id, kind=kind, age=age, content_sha256=content_sha256),
+        entry=replace(
+            make_entry(unit_id, kind=kind, age=age, content_sha256=content_sha256), session_id=session_id or unit_id
+        ),
         sources=frozenset(found),
         path=None if hops is None else make_path(hops, unit_id, anchor=anchor, match_count=match_count),
         topic_score=topic_score,
@@ -74,4 +88,9 @@ def make_candidate(
         vector_score=None,
         superseded_by=superseded_by,
         unreferenced_count=unreferenced_count,
+        neighbourhood=Neighbourhood(tuple(links), tuple(turns), in_degree),
+        term_coverage=topic_score if term_coverage is None else term_coverage,
+        lead=lead,
+        lowered=lowered,
+        companion_ids=tuple(companion_ids),
     )

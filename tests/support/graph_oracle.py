@@ -13,13 +13,29 @@ from datetime import UTC, datetime, timedelta
 import neo4j
 import numpy as np
 
-from graphsvc.domain.candidates import CatalogEntry, GraphHit, GraphPath, TopicHit
+from graphsvc.domain.candidates import CatalogEntry, GraphHit, GraphPath, Neighbourhood, SeedLink, TopicHit
 from graphsvc.domain.tenancy import Policy, Principal, is_visible
 from graphsvc.domain.terms import search_terms, words
 from graphsvc.domain.units import ContextUnitKind, Direction, EdgeType, EpistemicStatus, Tier
+from graphsvc.graph.context_graph import TURN_LIMIT
 from graphsvc.graph.scope_terms import policy_clause, scope_terms
-from graphsvc.ports import Expansion, Read, ReadOptions, TopicQuery, TopicResult, Traversal, Vector
-from graphsvc.ranking.lexical import term_frequencies
+from graphsvc.ports import (
+    Description,
+    DescriptionQuery,
+    Descriptions,
+    Expansion,
+    FoundUnit,
+    NeighbourQuery,
+    Neighbours,
+    Read,
+    ReadOptions,
+    RecentQuery,
+    TopicQuery,
+    TopicResult,
+    Traversal,
+    Vector,
+)
+from graphsvc.ranking.lexical import bm25, term_coverage, term_frequencies, term_statistics
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -45,6 +61,8 @@ class OracleUnit:
     text: str = ""
     path: str = ""
     embedding: tuple[float, ...] | None = None
+    task_step: int = 0
+    tool_call_id: str = ""
 
     def entry(self) -> CatalogEntry:
         return CatalogEntry(
@@ -52,7 +70,7 @@ class OracleUnit:
             unit_key="key-" + self.unit_id,
             agent_id=self.agent_id,
             session_id=self.session_id,
-            task_step=0,
+            task_step=self.task_step,
             kind=self.kind,
             epistemic_status=EpistemicStatus.TENTATIVE,
             timestamp=self.timestamp,
@@ -67,12 +85,20 @@ class OracleUnit:
             token_counts={"cl100k_base": 1, "o200k_base": 1},
         )
 
+    def terms(self) -> str:
+        return term_frequencies(self.text, self.path)
+
+    def same_owner(self, other: OracleUnit) -> bool:
+        return (self.agent_id, self.session_id) == (other.agent_id, other.session_id)
+
 
 @dataclass(frozen=True)
 class OracleEdge:
     source: str
     target: str
     edge_type: EdgeType
+    role: str = ""
+    weight: float = 1.0
 
 
 @dataclass
@@ -92,8 +118,10 @@ class OracleGraph:
     def add(self, *units: OracleUnit) -> None:
         self.units.update({unit.unit_id: unit for unit in units})
 
-    def link(self, source: str, target: str, edge_type: EdgeType = EdgeType.DEPENDENCY) -> None:
-        self.edges.append(OracleEdge(source, target, edge_type))
+    def link(
+        self, source: str, target: str, edge_type: EdgeType = EdgeType.DEPENDENCY, role: str = "", weight: float = 1.0
+    ) -> None:
+        self.edges.append(OracleEdge(source, target, edge_type, role, weight))
 
     def share(
         self,
@@ -165,12 +193,13 @@ class OracleGraph:
             default="",
         )
 
-    def _neighbours(self, unit_id: str) -> Iterator[tuple[str, EdgeType, Direction]]:
+    def _edges_of(self, unit_id: str) -> Iterator[tuple[str, OracleEdge, Direction]]:
+        """The other end of each edge, the edge, and which way it leads from the unit."""
         for edge in self.edges:
             if edge.source == unit_id:
-                yield edge.target, edge.edge_type, Direction.OUTGOING
+                yield edge.target, edge, Direction.OUTGOING
             elif edge.target == unit_id:
-                yield edge.source, edge.edge_type, Direction.INCOMING
+                yield edge.source, edge, Direction.INCOMING
 
     async def expand(self, principal: Principal, traversal: Traversal, options: ReadOptions) -> Read[Expansion]:
         """Plain breadth-first search by levels."""
@@ -200,7 +229,7 @@ class OracleGraph:
                 break
             found: dict[str, list[Path]] = {}
             for unit_id, (types, ids) in levels[-1].items():
-                around = [(n, t, way) for n, t, way in self._neighbours(unit_id) if n in visible]
+                around = [(n, e.edge_type, way) for n, e, way in self._edges_of(unit_id) if n in visible]
                 if not first and len(around) >= traversal.hub_degree_cap:
                     continue
                 for neighbour, edge_type, way in around:
@@ -242,55 +271,189 @@ class OracleGraph:
         )
 
     async def search(self, principal: Principal, query: TopicQuery, options: ReadOptions) -> Read[TopicResult]:
-        """Words in common, and exact cosines; scores of words are not Lucene's."""
-        asked = set(words(query.text))
+        """Units with a word in common, scored by these, and exact cosines."""
         blocked = self.rejects.get(query.fingerprint, set())
-        text: dict[str, float] = {}
+        text: set[str] = set()
         vector: dict[str, float] = {}
         for unit in self.units.values():
             if not self.sees(principal, unit.unit_id, query.as_of) or (query.kinds and unit.kind not in query.kinds):
                 continue
             if query.as_of is None and not self.is_current(unit):
                 continue
-            common = asked & (set(words(unit.text)) | set(words(unit.path)))
-            if common:
-                text[unit.unit_id] = float(len(common))
+            if bm25(term_statistics(query.text, [unit.terms()]), [unit.terms()])[0]:
+                text.add(unit.unit_id)
             if query.embedding is not None and unit.embedding is not None:
-                vector[unit.unit_id] = cosine(query.embedding, np.asarray(unit.embedding, np.float32))
-        found = text.keys() | vector.keys()
-        best = set()
-        for scores in (text, vector):
-            ranked = sorted((u for u in scores if u not in blocked), key=lambda u: (-scores[u], u))
+                vector[unit.unit_id] = cosine(query.embedding, unit.embedding)
+        found = text | vector.keys()
+        statistics = term_statistics(query.text, [self.units[u].terms() for u in sorted(text - blocked)])
+        scores = {u: bm25(statistics, [self.units[u].terms()])[0] for u in text}
+        best: set[str] = set()
+        for ranking in (scores, vector):
+            ranked = sorted((u for u in ranking if u not in blocked), key=lambda u: (-ranking[u], u))
             best |= set(ranked[: query.limit])
         hits = tuple(
             TopicHit(
                 entry=self.units[u].entry(),
-                full_text_score=text.get(u),
+                full_text_score=scores.get(u),
                 vector_score=vector.get(u),
                 superseded_by=self.successor(principal, u, query.as_of),
+                term_coverage=term_coverage(statistics, [self.units[u].terms()])[0] if u in text else 0.0,
             )
             for u in sorted(best)
         )
         return Read(
             TopicResult(
                 hits=hits,
-                usable_terms=bool(asked),
+                usable_terms=bool(words(query.text)),
                 partial=False,
                 blocked_count=len(found & blocked),
                 visible_scopes=int(any(self.sees(principal, u) for u in self.units)),
+                statistics=statistics,
+                sample=tuple(
+                    np.asarray(self.units[u].embedding, np.float32)
+                    for u in sorted(vector.keys() - blocked, key=lambda u: (-vector[u], u))[:50]
+                ),
+            )
+        )
+
+    def _found(self, principal: Principal, unit_ids: Iterable[str], as_of: datetime | None) -> tuple[FoundUnit, ...]:
+        return tuple(FoundUnit(self.units[u].entry(), self.successor(principal, u, as_of)) for u in sorted(unit_ids))
+
+    async def neighbours(self, principal: Principal, query: NeighbourQuery, options: ReadOptions) -> Read[Neighbours]:
+        """Every edge and every unit of the session is looked at for every seed."""
+        visible = {u for u in self.units if self.sees(principal, u, query.as_of)}
+        seeds = visible & set(query.seed_ids)
+
+        def linking(unit_id: str) -> list[tuple[str, OracleEdge, Direction]]:
+            return [
+                (other, edge, way)
+                for other, edge, way in self._edges_of(unit_id)
+                if other in visible and edge.edge_type is not EdgeType.SUPERSESSION
+            ]
+
+        def in_degree(unit_id: str) -> int:
+            leading_here = [edge for _, edge, way in linking(unit_id) if way is Direction.INCOMING]
+            return min(len(leading_here), query.edge_limit)
+
+        links: dict[str, dict[tuple[str, EdgeType, Direction], float]] = {}
+        turns: dict[str, list[tuple[str, int]]] = {}
+        for seed in seeds:
+            around = linking(seed)
+            for other, edge, way in around if len(around) <= query.edge_limit else ():
+                weights = links.setdefault(other, {})
+                name = (seed, edge.edge_type, way)
+                weights[name] = max(edge.weight, weights.get(name, 0.0))
+            steps = {
+                u: self.units[u].task_step - self.units[seed].task_step
+                for u in visible - {seed}
+                if self.units[u].same_owner(self.units[seed])
+            }
+            near = {u: step for u, step in steps.items() if abs(step) <= 2}
+            for u, step in near.items() if len(near) <= TURN_LIMIT else ():
+                if step:
+                    turns.setdefault(u, []).append((seed, step))
+
+        fresh = {
+            u
+            for u in links.keys() | turns.keys()
+            if u not in query.candidate_ids and (not query.kinds or self.units[u].kind in query.kinds)
+        }
+        blocked = self.rejects.get(query.fingerprint, set())
+        return Read(
+            Neighbours(
+                units=self._found(principal, fresh - blocked, query.as_of),
+                neighbourhoods={
+                    u: Neighbourhood(
+                        links=tuple(
+                            SeedLink(seed, edge_type, way, weight)
+                            for (seed, edge_type, way), weight in sorted(links.get(u, {}).items())
+                        ),
+                        turns=tuple(sorted(turns.get(u, []))),
+                        in_degree=in_degree(u) if u in links else 0,
+                    )
+                    for u in links.keys() | turns.keys()
+                },
+                blocked_count=len(fresh & blocked),
+            )
+        )
+
+    def _description(self, unit: OracleUnit, query: DescriptionQuery) -> Description:
+        return Description(
+            full_text_score=bm25(query.statistics, [unit.terms()])[0] or None,
+            vector_score=(
+                None if query.embedding is None or unit.embedding is None else cosine(query.embedding, unit.embedding)
+            ),
+            term_coverage=term_coverage(query.statistics, [unit.terms()])[0],
+            lead=unit.text[:96],
+        )
+
+    async def describe(self, principal: Principal, query: DescriptionQuery, options: ReadOptions) -> Read[Descriptions]:
+        """What is needed, and what that needs, until nothing is new."""
+        visible = {u for u in self.units if self.sees(principal, u, query.as_of)}
+        blocked = self.rejects.get(query.fingerprint, set())
+
+        def same_call(one: str, other: str) -> bool:
+            a, b = self.units[one], self.units[other]
+            return a.same_owner(b) and a.tool_call_id == b.tool_call_id != ""
+
+        def is_replaced(unit_id: str) -> bool:
+            """Whether the same tool call holds a newer version of it."""
+            return any(
+                edge.edge_type is EdgeType.SUPERSESSION
+                and way is Direction.INCOMING
+                and newer in visible
+                and same_call(newer, unit_id)
+                and self.units[newer].kind is self.units[unit_id].kind
+                for newer, edge, way in self._edges_of(unit_id)
+            )
+
+        def needed(unit_id: str) -> tuple[str, ...]:
+            call = sorted(u for u in visible - {unit_id} if same_call(u, unit_id) and not is_replaced(u))
+            headers = sorted(
+                other
+                for other, edge, way in self._edges_of(unit_id)
+                if other in visible
+                and edge.role == "header"
+                and edge.edge_type is EdgeType.PROVENANCE
+                and way is Direction.OUTGOING
+            )
+            return tuple(sorted({*call[:8], *headers[:8]}))
+
+        readers = visible & set(query.candidate_ids)
+        companion_ids: dict[str, tuple[str, ...]] = {}
+        while readers - companion_ids.keys():
+            companion_ids |= {u: needed(u) for u in readers}
+            readers = {c for needed_ids in companion_ids.values() for c in needed_ids} - blocked
+        found = {c for needed_ids in companion_ids.values() for c in needed_ids}
+        new = found - blocked - set(query.candidate_ids)
+        return Read(
+            Descriptions(
+                by_id={u: self._description(self.units[u], query) for u in (visible & set(query.candidate_ids)) | new},
+                units=self._found(principal, new, query.as_of),
+                companion_ids={u: needed_ids for u, needed_ids in companion_ids.items() if needed_ids},
+                blocked_ids=frozenset(found & blocked),
             )
         )
 
     async def list_recent(
-        self, principal: Principal, limit: int, options: ReadOptions
+        self, principal: Principal, query: RecentQuery, options: ReadOptions
     ) -> Read[tuple[CatalogEntry, ...]]:
         own = [
-            unit.entry()
+            unit
             for unit in self.units.values()
-            if principal.session_id and (unit.agent_id, unit.session_id) == (principal.agent_id, principal.session_id)
+            if principal.session_id
+            and (unit.agent_id, unit.session_id) == (principal.agent_id, principal.session_id)
+            and self.sees(principal, unit.unit_id, query.as_of)
         ]
-        own.sort(key=lambda entry: (-entry.created_time.timestamp(), entry.unit_id))
-        return Read(tuple(own[:limit]))
+        own.sort(key=lambda unit: (-unit.created_time.timestamp(), unit.unit_id))
+        blocked = self.rejects.get(query.fingerprint, set())
+        return Read(
+            tuple(
+                unit.entry()
+                for unit in own[: query.limit]
+                if unit.unit_id not in blocked and not self.successor(principal, unit.unit_id, query.as_of)
+            )
+        )
 
     # Writing
 
@@ -299,7 +462,8 @@ class OracleGraph:
         await write_all(driver, [self])
 
 
-def cosine(a: Vector, b: Vector) -> float:
+def cosine(query: Vector, embedding: tuple[float, ...]) -> float:
+    a, b = np.asarray(query, np.float64), np.asarray(embedding, np.float64)
     return float(a @ b / math.sqrt(float(a @ a) * float(b @ b)))
 
 
@@ -310,7 +474,14 @@ async def write_all(driver: neo4j.AsyncDriver, graphs: Iterable[OracleGraph]) ->
         tenant = graph.tenant_id
         units += [_properties(graph, unit) for unit in graph.units.values()]
         edges += [
-            {"tenant_id": tenant, "source": e.source, "target": e.target, "type": e.edge_type.relationship_type}
+            {
+                "tenant_id": tenant,
+                "source": e.source,
+                "target": e.target,
+                "type": e.edge_type.relationship_type,
+                "role": e.role,
+                "weight": e.weight,
+            }
             for e in graph.edges
         ]
         tasks += [{"tenant_id": tenant, "task": t, "unit": u} for t, ids in graph.tasks.items() for u in ids]
@@ -351,7 +522,7 @@ async def write_all(driver: neo4j.AsyncDriver, graphs: Iterable[OracleGraph]) ->
             CYPHER 25 UNWIND $rows AS row
             MATCH (a:ContextUnit {tenant_id: row.tenant_id, unit_id: row.source})
             MATCH (b:ContextUnit {tenant_id: row.tenant_id, unit_id: row.target})
-            CREATE (a)-[:$(row.type) {role: '', weight: 1.0}]->(b)
+            CREATE (a)-[:$(row.type) {role: row.role, weight: row.weight}]->(b)
             """,
         ),
         (
@@ -394,7 +565,8 @@ def _properties(graph: OracleGraph, unit: OracleUnit) -> dict[str, object]:
         | {
             "unit_key": "key-" + unit.unit_id,
             "task_id": "",
-            "task_step": 0,
+            "task_step": unit.task_step,
+            "tool_call_id": unit.tool_call_id or None,
             "epistemic_status": "tentative",
             "timestamp": unit.timestamp,
             "created_time": unit.created_time,
@@ -409,7 +581,7 @@ def _properties(graph: OracleGraph, unit: OracleUnit) -> dict[str, object]:
             "token_count_o200k_base": 1,
             "excerpt": unit.text,
             "search_terms": search_terms(unit.text, unit.path),
-            "term_frequencies": term_frequencies(unit.text, unit.path),
+            "term_frequencies": unit.terms(),
             "scope_terms": scope_terms(graph.tenant_id, unit.agent_id, unit.session_id, unit.kind, current),
             "caption": unit.text[:30],
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -17,17 +18,24 @@ from graphsvc.domain.errors import (
     NotFound,
     ResourceExhausted,
 )
+from graphsvc.domain.outcomes import UnitOutcome
+from graphsvc.domain.phrases import normalise_phrase
 from graphsvc.domain.tenancy import Policy, Principal, Role, is_visible
 from graphsvc.domain.units import ContextUnit, EdgeType, Relation
 from graphsvc.ports import (
     ApiKey,
     Clock,
+    DeliveredUnit,
+    Delivery,
     Edge,
     NewUnit,
+    PhraseCounts,
     PutResult,
     Read,
     ReadOptions,
     RetrievalRecord,
+    RetrievalStep,
+    SessionHistory,
     StoredUnit,
     UnitFilter,
     WriteRequest,
@@ -52,6 +60,10 @@ class MemoryGraph:
     requests: dict[tuple[str, str, str], tuple[str, Any]] = field(default_factory=dict)
     keys: dict[str, tuple[ApiKey, str]] = field(default_factory=dict)
     retrievals: dict[tuple[str, str], tuple[Principal, RetrievalRecord]] = field(default_factory=dict)
+    contents: dict[tuple[str, str], str] = field(default_factory=dict)
+    outcomes: dict[tuple[str, str], tuple[str, dict[str, UnitOutcome]]] = field(default_factory=dict)
+    reported_times: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    """Fingerprint of the report, and verdict by unit, of a retrieval."""
 
     def unit(self, tenant_id: str, unit_id: str) -> ContextUnit | None:
         found = self.units.get((tenant_id, unit_id))
@@ -154,6 +166,7 @@ class MemoryUnitStore:
             created_time = first_time + timedelta(microseconds=places[unit_id])
             unit = replace(new.unit, content="", relations=(), created_time=created_time)
             graph.units[principal.tenant_id, unit_id] = (unit, unit_digest(new.unit))
+            graph.contents[principal.tenant_id, unit_id] = new.unit.content
             for r in distinct_relations(new.unit.relations):
                 graph.edges[principal.tenant_id, (unit_id, r.target_id, r.edge_type, r.role)] = r.weight
         seen: set[str] = set()
@@ -361,7 +374,7 @@ class MemoryTenantStore:
 
 
 class MemoryFeedbackStore:
-    """FeedbackStore in memory; nothing is ever referenced here."""
+    """FeedbackStore in memory."""
 
     def __init__(self, graph: MemoryGraph) -> None:
         self._graph = graph
@@ -369,10 +382,11 @@ class MemoryFeedbackStore:
     async def record_retrieval(self, principal: Principal, record: RetrievalRecord, timeout_ms: int) -> Written[None]:
         if principal.tenant_id not in self._graph.tenants:
             raise NotFound(ErrorReason.TENANT_NOT_FOUND, "tenant")
-        kept = tuple(s for s in record.selections if self._graph.unit(principal.tenant_id, s[0]))
+        kept = tuple(s for s in record.selections if self._graph.unit(principal.tenant_id, s.unit_id))
+        lowered = tuple(u for u in record.lowered_ids if self._graph.unit(principal.tenant_id, u))
         self._graph.retrievals[principal.tenant_id, record.retrieval_id] = (
             principal,
-            replace(record, selections=kept),
+            replace(record, selections=kept, lowered_ids=lowered, deferred_ids=tuple(sorted(record.deferred_ids))),
         )
         return Written(None, ())
 
@@ -382,21 +396,102 @@ class MemoryFeedbackStore:
         found = self._graph.retrievals.get((principal.tenant_id, retrieval_id))
         if found is None or not _same_session(found[0], principal):
             raise NotFound(ErrorReason.RETRIEVAL_NOT_FOUND, "retrieval")
-        selections = (s for s in found[1].selections if self._graph.visible(principal, s[0]))
-        return Read(replace(found[1], selections=tuple(sorted(selections, key=lambda s: (s[4], s[0])))))
+        selections = (s for s in found[1].selections if self._graph.visible(principal, s.unit_id))
+        ranked = tuple(sorted(selections, key=lambda s: (s.rank, s.unit_id)))
+        return Read(replace(found[1], selections=ranked, lowered_ids=()))
 
-    async def count_unreferenced(self, principal: Principal, options: ReadOptions) -> Read[dict[str, int]]:
+    async def read_session(self, principal: Principal, options: ReadOptions) -> Read[SessionHistory]:
         own = [
             record
             for (tenant_id, _), (owner, record) in self._graph.retrievals.items()
             if tenant_id == principal.tenant_id and _same_session(owner, principal)
         ]
+        own.sort(key=lambda r: r.created_time, reverse=True)
         counts: dict[str, int] = {}
-        for record in sorted(own, key=lambda r: r.created_time, reverse=True)[:50]:
-            for unit_id, disposition, *_ in record.selections:
-                if disposition is Disposition.SELECTED and self._graph.visible(principal, unit_id):
+        for record in own[:50]:
+            verdicts = self._graph.outcomes.get((principal.tenant_id, record.retrieval_id), ("", {}))[1]
+            referenced = {one.unit_id for one in verdicts.values() if one.referenced}
+            for unit_id in self._selected(principal, record):
+                if unit_id not in referenced and self._graph.visible(principal, unit_id):
                     counts[unit_id] = counts.get(unit_id, 0) + 1
-        return Read(counts)
+        steps = tuple(
+            RetrievalStep(
+                record.task_step, frozenset(record.deferred_ids), frozenset(self._selected(principal, record))
+            )
+            for record in own[:8]
+        )
+        lowered = (u for record in own for u in record.lowered_ids if self._graph.unit(principal.tenant_id, u))
+        return Read(SessionHistory(counts, steps, frozenset(lowered)))
+
+    async def get_delivery(self, principal: Principal, retrieval_id: str, options: ReadOptions) -> Read[Delivery]:
+        record = (await self.get_retrieval(principal, retrieval_id, options)).result
+        fingerprint, verdicts = self._graph.outcomes.get((principal.tenant_id, retrieval_id), ("", {}))
+        selected = [s for s in record.selections if s.disposition is Disposition.SELECTED]
+        ids = [s.unit_id for s in sorted(selected, key=lambda s: (-s.value, s.unit_id))]
+        units = [unit for unit_id in ids if (unit := self._graph.visible(principal, unit_id))]
+        return Read(
+            Delivery(
+                retrieval_id=retrieval_id,
+                query_text=record.query_text,
+                units=tuple(DeliveredUnit(unit.unit_id, unit.content_sha256) for unit in units),
+                report_fingerprint=fingerprint,
+                outcomes=tuple(verdicts[unit.unit_id] for unit in units if unit.unit_id in verdicts),
+            )
+        )
+
+    async def count_phrases(
+        self, principal: Principal, phrases: Sequence[str], limit: int, options: ReadOptions
+    ) -> Read[PhraseCounts]:
+        graph, tenant_id = self._graph, principal.tenant_id
+        superseded = {name[1] for tenant, name in graph.edges if tenant == tenant_id and self._replaces(tenant, name)}
+        texts = [
+            normalise_phrase(text)
+            for (tenant, unit_id), text in graph.contents.items()
+            if tenant == tenant_id and unit_id not in superseded and graph.visible(principal, unit_id)
+        ]
+        holders = {
+            phrase: sum(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text) is not None for text in texts)
+            for phrase in phrases
+        }
+        return Read(PhraseCounts(min(len(texts), limit), {p: min(n, limit) for p, n in holders.items()}))
+
+    def _replaces(self, tenant_id: str, name: EdgeName) -> bool:
+        new, old = self._graph.unit(tenant_id, name[0]), self._graph.unit(tenant_id, name[1])
+        return (
+            name[2] is EdgeType.SUPERSESSION
+            and new is not None
+            and old is not None
+            and (new.agent_id, new.session_id, new.kind) == (old.agent_id, old.session_id, old.kind)
+        )
+
+    async def record_outcome(
+        self,
+        principal: Principal,
+        retrieval_id: str,
+        outcomes: Sequence[UnitOutcome],
+        report_fingerprint: str,
+        request: WriteRequest,
+    ) -> Written[tuple[UnitOutcome, ...]]:
+        graph = self._graph
+        graph.replayed(principal, request)
+        await self.get_retrieval(principal, retrieval_id, ReadOptions())
+        place = (principal.tenant_id, retrieval_id)
+        replayed = place in graph.outcomes
+        if replayed and graph.outcomes[place][0] != report_fingerprint:
+            raise AlreadyExists(ErrorReason.OUTCOME_DIFFERS, "outcome")
+        if not replayed:
+            graph.outcomes[place] = (report_fingerprint, {one.unit_id: one for one in outcomes})
+            graph.reported_times[place] = graph.clock.now()
+        graph.keep(principal, request, True)
+        stored = (await self.get_delivery(principal, retrieval_id, ReadOptions())).result.outcomes
+        return Written(stored, (), replayed)
+
+    def _selected(self, principal: Principal, record: RetrievalRecord) -> list[str]:
+        return [
+            s.unit_id
+            for s in record.selections
+            if s.disposition is Disposition.SELECTED and self._graph.unit(principal.tenant_id, s.unit_id)
+        ]
 
 
 def _same_session(one: Principal, other: Principal) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
@@ -81,6 +82,8 @@ def main() -> None:
 
     def ready(running: Serving) -> None:
         print(json.dumps({"target": running.target}), flush=True)
+        # Nobody reads on: a full pipe would hold up the event loop at the next log line.
+        os.dup2(2, 1)
 
     asyncio.run(serve(Settings(**config["settings"]), StackEndpoints(**config["endpoints"]), ready))
 

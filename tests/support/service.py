@@ -52,6 +52,7 @@ def service_settings(state_dir: Path, cache_dir: Path | None = None, **overrides
         "state_dir": state_dir,
         "grpc_port": 0,
         "lmdb_map_mb": 64,
+        "recalibration_check_s": 0,  # one database, many tests: nobody recalibrates another's tenant
         "s3_bucket": f"test-{uuid.uuid4().hex[:12]}",
         "query_timeout_ms": 10_000,  # a loaded test machine; limits have tests of their own
         **({"cache_dir": cache_dir} if cache_dir else {}),

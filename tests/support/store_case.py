@@ -17,9 +17,20 @@ from graphsvc.graph import schema
 from graphsvc.graph.catalog import load_catalog
 from graphsvc.graph.driver import GraphDriver
 from graphsvc.graph.feedback_store import GraphFeedbackStore
+from graphsvc.graph.predictor_store import GraphPredictorStore
 from graphsvc.graph.tenant_store import GraphTenantStore
 from graphsvc.graph.unit_store import GraphUnitStore
-from graphsvc.ports import Edge, FeedbackStore, NewUnit, ReadOptions, TenantStore, UnitStore, WriteRequest
+from graphsvc.ports import (
+    Edge,
+    FeedbackStore,
+    NewUnit,
+    PredictorStore,
+    ReadOptions,
+    TenantStore,
+    UnitStore,
+    WriteRequest,
+)
+from tests.support.memory_predictors import MemoryPredictorStore
 from tests.support.memory_stores import MemoryFeedbackStore, MemoryGraph, MemoryTenantStore, MemoryUnitStore
 
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -43,12 +54,13 @@ class TickingClock:
 
 @dataclass
 class StoreCase:
-    """Three stores over one graph, and a tenant of its own."""
+    """The stores over one graph, and a tenant of its own."""
 
     name: str
     units: UnitStore
     tenants: TenantStore
     feedback: FeedbackStore
+    predictors: PredictorStore
     clock: TickingClock
     tenant_id: str = field(default_factory=lambda: f"t-{uuid.uuid4().hex[:16]}")
     numbers: count[int] = field(default_factory=count)
@@ -157,7 +169,14 @@ async def memory_case() -> StoreCase:
     """The oracle."""
     clock = TickingClock()
     graph = MemoryGraph(clock)
-    return StoreCase("memory", MemoryUnitStore(graph), MemoryTenantStore(graph), MemoryFeedbackStore(graph), clock)
+    return StoreCase(
+        "memory",
+        MemoryUnitStore(graph),
+        MemoryTenantStore(graph),
+        MemoryFeedbackStore(graph),
+        MemoryPredictorStore(graph),
+        clock,
+    )
 
 
 async def neo4j_case(driver: GraphDriver) -> StoreCase:
@@ -169,6 +188,7 @@ async def neo4j_case(driver: GraphDriver) -> StoreCase:
         GraphUnitStore(driver, catalog, clock),
         GraphTenantStore(driver, catalog, clock),
         GraphFeedbackStore(driver, catalog, clock),
+        GraphPredictorStore(driver, catalog, clock),
         clock,
     )
 

@@ -20,18 +20,23 @@ from graphsvc.cli.output import (
     client_for,
     print_explanation,
     print_json,
+    print_outcome,
     print_retrieval,
     run,
     unit_label,
 )
-from graphsvc.client import Explanation, GraphsvcCallError, RankedUnit, Retrieval, Spending
+from graphsvc.client import Explanation, GraphsvcCallError, RankedUnit, ReportedOutcome, Retrieval, Spending
 from graphsvc.client import Path as GraphPath
 from graphsvc.domain.candidates import CandidateSource, Contribution, Disposition, Outcome
 from graphsvc.domain.errors import GraphsvcError
+from graphsvc.domain.outcomes import ReferenceMethod, UnitOutcome
 from graphsvc.domain.units import ContextUnitKind, EdgeType
 from graphsvc.settings import Settings
 
-COMMANDS = ("up", "serve", "demo", "doctor", "ingest", "retrieve", "explain", "key", "policy", "tenant", "settings")
+COMMANDS = (
+    "up", "serve", "demo", "doctor", "ingest", "retrieve", "explain", "report-outcome", "recalibrate", "predictors",
+    "key", "policy", "tenant", "settings",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +149,7 @@ def test_settings_lists_every_variable(capsys: pytest.CaptureFixture[str]) -> No
     assert set(rows) == {f"GRAPHSVC_{name.upper()}" for name in Settings.model_fields}
     assert all(row["takes"] and row["default"] and row["description"] for row in rows.values())
     assert rows["GRAPHSVC_QUERY_TIMEOUT_MS"]["takes"] == "integer 10 to 60000"
-    assert rows["GRAPHSVC_EMBEDDER"]["takes"] == "wordllama, none, openai, client"
+    assert rows["GRAPHSVC_EMBEDDER"]["takes"] == "wordllama, minilm, none, openai, client"
     assert rows["GRAPHSVC_NEO4J_PASSWORD"]["takes"] == "secret"
     assert "GRAPHSVC_API_KEY" in call(capsys, "settings")[1]
 
@@ -219,6 +224,25 @@ def test_print_explanation() -> None:
     assert 'retrieval r1 of 2026-01-02 00:00:00 UTC: "why?"' in out
     assert "graph distance" in out
     assert "+0.75" in out
+
+
+def test_print_outcome(capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts = (UnitOutcome("u1", (ReferenceMethod.CITATION,), "the output [cites] it"), UnitOutcome("u2", ()))
+    out = printed(lambda console: print_outcome(ReportedOutcome(verdicts, replayed=True), console))
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "unit verdict how",
+        "u1 referenced the output [cites] it",
+        "u2 ignored",
+        "1 of 2 units referenced, as reported before",
+    ]
+    print_json(ReportedOutcome(verdicts, replayed=False))
+    assert json.loads(capsys.readouterr().out)["outcomes"][0]["methods"] == ["citation"]
+
+
+def test_an_empty_report_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "report-outcome", "r1")
+    assert code == 2
+    assert "--output" in err
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,7 @@ from graphsvc.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
+from graphsvc.domain.outcomes import OutcomeReport, ReferenceMethod, UnitOutcome
 from graphsvc.domain.tenancy import DEFAULT_SHARED_KINDS, Policy, Role
 from graphsvc.domain.units import ContextUnit, ContextUnitKind, EdgeType, EpistemicStatus, Tier, unit_id_for
 from graphsvc.ports import ApiKey, PutResult, Read, StoredUnit, WriteStatus, Written
@@ -191,6 +192,11 @@ class MemoryUseCases:
             "r1", "q", "ff", "T", 3, NOW, "about_topic", Outcome.SELECTED, ledger, False, (ranked_candidate(1),), 1.0
         )
 
+    async def report_outcome(self, principal, retrieval_id, report, request):
+        await self._enter("report_outcome", principal, retrieval_id, report, request)
+        verdicts = (UnitOutcome("u1", tuple(ReferenceMethod), "cited"), UnitOutcome("u2", ()))
+        return replace(self._written(verdicts), replayed=retrieval_id == "r2")
+
     async def create_policy(self, principal, *, request, expires_time, kinds, **names):
         await self._enter("create_policy", principal, names, request)
         kinds = frozenset(kinds) or DEFAULT_SHARED_KINDS
@@ -263,6 +269,8 @@ async def running(use_cases: MemoryUseCases, **overrides) -> AsyncIterator[Runni
         settings_for(**overrides),
         contexts=use_cases,
         retrievals=use_cases,
+        feedback=use_cases,
+        calibration=use_cases,
         registry=use_cases,
         service_secret=b"s" * 32,
     )
@@ -409,6 +417,45 @@ async def test_a_retrieval_goes_there_and_back(client, use_cases):
     assert (failure.code, failure.reason) == ("NOT_FOUND", "RETRIEVAL_NOT_FOUND")
     _, (_, query, _) = use_cases.seen[0]
     assert (query.text, query.task_id, query.as_of) == ("q", "T", NOW)
+
+
+async def test_an_outcome_goes_there_and_back(client, use_cases):
+    reported = await client.session("s1").report_outcome(
+        "r1", "[u1]", cited_unit_ids=["u2", "u1", "u2"], request_id="q"
+    )
+    assert reported.outcomes == (UnitOutcome("u1", tuple(ReferenceMethod), "cited"), UnitOutcome("u2", ()))
+    assert (reported.referenced_ids, reported.replayed) == (("u1",), False)
+    _, (principal, retrieval_id, report, request) = use_cases.seen[-1]
+    assert (principal.session_id, retrieval_id, request.request_id) == ("s1", "r1", "q")
+    assert report == OutcomeReport("[u1]", ("u2", "u1"))
+    assert (await client.report_outcome("s1", "r2", decisive_unit_ids=["u1"])).replayed
+    assert use_cases.seen[-1][1][2] == OutcomeReport("", (), ("u1",))
+    await client.get("s1", ["x"])
+    assert use_cases.seen[-1][1][-1].bookmarks == ("FB:2",), "a report is a write"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "field"),
+    [
+        ({"session": ""}, "FIELD_REQUIRED", "session_id"),
+        ({"retrieval_id": ""}, "FIELD_REQUIRED", "retrieval_id"),
+        ({"cited_unit_ids": ["u1", ""]}, "FIELD_REQUIRED", "cited_unit_ids[1]"),
+        ({"decisive_unit_ids": ["u"] * 1001}, "FIELD_TOO_LARGE", "decisive_unit_ids"),
+        ({"request_id": "q" * 129}, "FIELD_TOO_LARGE", "request_id"),
+    ],
+)
+async def test_a_malformed_report_is_refused(client, use_cases, fields, reason, field):
+    failure = await failing(client.report_outcome(**{"session": "s1", "retrieval_id": "r1", "output": "x", **fields}))
+    assert (failure.code, failure.reason) == ("INVALID_ARGUMENT", reason)
+    assert list(failure.field_violations) == [field]
+    assert not use_cases.seen
+
+
+async def test_a_reader_reports_nothing(server, use_cases):
+    async with GraphsvcClient(f"127.0.0.1:{server.port}", api_key="gsk_reader") as reader:
+        failure = await failing(reader.report_outcome("s1", "r1", "x"))
+    assert (failure.code, failure.reason) == ("PERMISSION_DENIED", "ROLE_MISSING")
+    assert not use_cases.seen
 
 
 async def test_policies_go_there_and_back(client, use_cases):
@@ -734,6 +781,8 @@ async def test_a_taken_port_is_said(server, use_cases):
             Settings(grpc_port=server.port),
             contexts=use_cases,
             retrievals=use_cases,
+            feedback=use_cases,
+            calibration=use_cases,
             registry=use_cases,
             service_secret=b"s" * 32,
         )
@@ -807,10 +856,12 @@ async def test_the_sync_twin_does_the_same(server, use_cases):
             listed = [unit.unit_key for unit in session.list(page_size=2)]
             found = session.get([put[0].unit_id])
             answer = session.retrieve("q", total_step_budget=1000)
+            reported = session.report_outcome(answer.retrieval_id, "[u1]")
             policies = [one.policy_id for one in client.list_policies(page_size=2)]
             with pytest.raises(GraphsvcCallError) as caught:
                 session.explain("r2")
             assert client.last_revision
+            assert reported.referenced_ids == ("u1",)
             return listed, found.units[0].content, answer.retrieval_id, policies, caught.value.reason
 
     listed, content, retrieval_id, policies, reason = await asyncio.to_thread(work)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsvc.domain.candidates import TopicHit
-from graphsvc.ranking.fusion import fuse
-from tests.support.candidates import make_entry
+from graphsvc.ranking import fusion
+
+Hit = tuple[str, float | None, float | None]
 
 
-def hit(unit_id: str, text: float | None, cosine: float | None) -> TopicHit:
-    return TopicHit(make_entry(unit_id), text, cosine, "")
+def hit(unit_id: str, text: float | None, cosine: float | None) -> Hit:
+    return unit_id, text, cosine
+
+
+def fuse(rows: Sequence[Hit]) -> dict[str, float]:
+    return fusion.fuse({unit_id: (text, cosine) for unit_id, text, cosine in rows})
 
 
 scores = st.one_of(st.none(), st.floats(0.001, 100))
@@ -52,15 +58,15 @@ def test_good_hits_that_lie_close_together_stay_good() -> None:
 
 
 @given(hits)
-def test_scores_lie_between_0_and_1_and_the_order_has_no_effect(rows: list[TopicHit]) -> None:
+def test_scores_lie_between_0_and_1_and_the_order_has_no_effect(rows: list[Hit]) -> None:
     fused = fuse(rows)
-    assert set(fused) == {row.entry.unit_id for row in rows}
+    assert set(fused) == {unit_id for unit_id, _, _ in rows}
     assert all(0 <= score <= 1 for score in fused.values())
     assert fuse(rows[::-1]) == fused
 
 
 @given(hits)
-def test_it_is_monotone(rows: list[TopicHit]) -> None:
+def test_it_is_monotone(rows: list[Hit]) -> None:
     fused = fuse(rows)
 
     def at_least(a: float | None, b: float | None) -> bool:
@@ -68,5 +74,5 @@ def test_it_is_monotone(rows: list[TopicHit]) -> None:
 
     for a in rows:
         for b in rows:
-            if at_least(a.full_text_score, b.full_text_score) and at_least(a.vector_score, b.vector_score):
-                assert fused[a.entry.unit_id] >= fused[b.entry.unit_id] - 1e-12
+            if at_least(a[1], b[1]) and at_least(a[2], b[2]):
+                assert fused[a[0]] >= fused[b[0]] - 1e-12

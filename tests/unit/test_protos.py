@@ -21,6 +21,7 @@ from graphsvc.v1 import (
     context_service_pb2,
     core_pb2,
     error_reason_pb2,
+    predictor_service_pb2,
     registry_service_pb2,
     retrieval_service_pb2,
 )
@@ -28,7 +29,14 @@ from graphsvc.v1 import (
 ROOT = Path(__file__).parents[2]
 PROTO = ROOT / "proto"
 FILES = sorted((PROTO / "graphsvc" / "v1").glob("*.proto"))
-MODULES = (core_pb2, context_service_pb2, retrieval_service_pb2, registry_service_pb2, error_reason_pb2)
+MODULES = (
+    core_pb2,
+    context_service_pb2,
+    retrieval_service_pb2,
+    registry_service_pb2,
+    predictor_service_pb2,
+    error_reason_pb2,
+)
 MESSAGES = [descriptor for module in MODULES for descriptor in module.DESCRIPTOR.message_types_by_name.values()]
 METHODS = [method for service in SERVICES for method in service.methods]
 CODES = {code.name for code in status.CODES.values()}

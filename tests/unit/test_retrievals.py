@@ -9,10 +9,20 @@ from datetime import UTC, datetime
 import pytest
 
 from adapters.plain_text import PlainTextAdapter
-from graphsvc.domain.candidates import Outcome
+from graphsvc.domain.candidates import CatalogEntry, Outcome
 from graphsvc.domain.errors import ErrorReason, Unavailable
 from graphsvc.domain.tenancy import Principal
-from graphsvc.ports import Read, ReadOptions, RetrievalRecord, TopicQuery, TopicResult, Vector, Written
+from graphsvc.ports import (
+    Read,
+    ReadOptions,
+    RecentQuery,
+    RetrievalRecord,
+    SessionHistory,
+    TopicQuery,
+    TopicResult,
+    Vector,
+    Written,
+)
 from graphsvc.ranking.selection import Thresholds
 from graphsvc.ranking.tokens import TiktokenCounter
 from graphsvc.services.drafts import BudgetDraft, RetrievalQuery
@@ -28,10 +38,15 @@ class Graph:
         self.queries.append(query)
         return Read(TopicResult((), usable_terms=True, partial=False, blocked_count=0, visible_scopes=1))
 
+    async def list_recent(
+        self, _principal: Principal, _query: RecentQuery, _options: ReadOptions
+    ) -> Read[tuple[CatalogEntry, ...]]:
+        return Read(())
+
 
 class Feedback:
-    async def count_unreferenced(self, *_: object) -> Read[dict[str, int]]:
-        return Read({})
+    async def read_session(self, *_: object) -> Read[SessionHistory]:
+        return Read(SessionHistory())
 
     async def record_retrieval(self, _principal: Principal, _record: RetrievalRecord, _ms: int) -> Written[None]:
         return Written(None, ())

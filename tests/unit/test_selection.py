@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -289,3 +290,64 @@ def test_B7_never_over_budget_whatever_comes_and_in_any_order(
     shuffled = candidates[:]
     rng.shuffle(shuffled)
     assert run(shuffled, budget, costs=costs, thresholds=thresholds, envelope_cost=envelope_cost) == selection
+
+
+# ---- atomic groups ------------------------------------------------------------------------------------------------
+
+
+def grouped(*pairs: tuple[str, str], count: int = 12) -> list[Candidate]:
+    """Candidates u00000 ..., of which the first of each pair cannot be read without the second."""
+    return [
+        replace(candidate, companion_ids=tuple(b for a, b in pairs if a == candidate.entry.unit_id))
+        for candidate in many(count)
+    ]
+
+
+def test_an_item_goes_in_whole_or_not_at_all() -> None:
+    both = grouped(("u00003", "u00008"), ("u00008", "u00003"))
+    for budget in range(200, 700, 25):
+        result = dispositions(run(both, budget, costs={"u00003": 10, "u00008": 150}))
+        assert result["u00003"] == result["u00008"]
+
+
+def test_a_header_may_go_alone_and_is_paid_once() -> None:
+    chunks = grouped(("u00003", "u00008"), ("u00004", "u00008"))
+    selection = run(chunks, 10_000)
+    assert selection.ledger.tokens_spent == 12 * 50
+    order = [ranked.candidate.entry.unit_id for ranked in selection.payload_order]
+    assert order[order.index("u00008") :][1:3] == ["u00003", "u00004"], "the header first, its chunks beside it"
+    alone = run(chunks, 210, costs={"u00003": 500, "u00004": 500, "u00008": 20})
+    assert dispositions(alone)["u00008"] is Disposition.SELECTED
+
+
+@pytest.mark.parametrize("count", [5, 12])
+def test_who_needs_what_is_left_out_is_left_out(count: int) -> None:
+    chain = grouped(("u00001", "u00002"), ("u00002", "u00003"), count=count)
+    chain[3] = replace(chain[3], superseded_by="u00004")
+    result = dispositions(run(chain, 10_000))
+    assert [result[f"u0000{n}"] for n in (1, 2, 3)] == [Disposition.SUPERSEDED] * 3
+    blocked = dispositions(run(grouped(("u00001", "u00002"), count=count), 10_000, withheld=frozenset({"u00002"})))
+    assert [blocked["u00001"], blocked["u00002"]] == [Disposition.BLOCKED] * 2
+    assert blocked["u00000"] is Disposition.SELECTED
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=12),
+    st.lists(st.integers(1, 300), min_size=20, max_size=20),
+    st.integers(200, 2_000),
+)
+def test_groups_never_break_the_budget_or_come_apart(
+    pairs: list[tuple[int, int]], costs: list[int], budget: int
+) -> None:
+    names = [(f"u{a:05}", f"u{b:05}") for a, b in pairs if a != b]
+    candidates = grouped(*names, count=20)
+    selection = run(candidates, budget, costs={f"u{n:05}": cost for n, cost in enumerate(costs)})
+    selected = {ranked.candidate.entry.unit_id for ranked in selection.payload_order}
+    assert all(b in selected for a, b in names if a in selected)
+    assert sum(costs[int(unit_id[1:])] for unit_id in selected) == selection.ledger.tokens_spent <= budget
+
+
+def test_B4_a_tighter_threshold_lets_less_in() -> None:
+    candidates = [make_candidate(f"u{n:05}", topic_score=n / 20) for n in range(20)]
+    counts = [run(candidates, 5_000, thresholds=DEFAULTS.times(f)).ledger.candidates_selected for f in (1, 4, 10)]
+    assert counts[0] > counts[1] > counts[2] > 0

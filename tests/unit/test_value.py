@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsvc.domain.candidates import Candidate, CandidateSource
-from graphsvc.domain.units import ContextUnitKind
+from graphsvc.domain.candidates import Candidate, CandidateSource, SeedLink, TermStatistics
+from graphsvc.domain.units import ContextUnitKind, Direction, EdgeType
 from graphsvc.ranking.value import (
     PRIOR,
     PRIOR_REFERENCE_RATES,
@@ -44,6 +44,7 @@ def test_B2_distance_and_match_weigh_most_of_the_six_in_the_prior() -> None:
     assert min(high) > max(medium)
     assert min(medium) > max(low)
     assert min(low) > 0
+    assert weights[Feature.DEFERRED_IN_SESSION] < 0
     assert set(weights) == set(Feature)
 
 
@@ -70,23 +71,51 @@ PAIRS = {
     ),
     Feature.MODEL_ATTENTION_PROFILE: (
         make_candidate("better", topic_score=0.5),
-        make_candidate("worse", topic_score=0.51),
+        make_candidate("worse", topic_score=0.52),
     ),
     Feature.TOPIC_MATCH: (
         make_candidate("better", topic_score=0.6),
-        make_candidate("worse", topic_score=0.3, kind=ContextUnitKind.DECISION),
+        make_candidate("worse", topic_score=0.3, term_coverage=0.65, kind=ContextUnitKind.DECISION),
+    ),
+    Feature.QUERY_COVERAGE: (
+        make_candidate("better", topic_score=0.5, term_coverage=0.7),
+        make_candidate("worse", topic_score=0.55, term_coverage=0.3),
+    ),
+    Feature.NAME_MATCH: (
+        make_candidate("better", topic_score=0.4, lead="Ada Lovelace: mathematician"),
+        make_candidate("worse", topic_score=0.6, lead="Grace Hopper: admiral"),
+    ),
+    Feature.LINKED_TOPIC: (
+        make_candidate("better", topic_score=0.1, links=[SeedLink("seed", EdgeType.DEPENDENCY, Direction.OUTGOING, 1)]),
+        make_candidate("worse", topic_score=0.3),
+    ),
+    Feature.SESSION_TOPIC: (
+        make_candidate("better", topic_score=0.5, session_id="talk"),
+        make_candidate("worse", topic_score=0.52),
+    ),
+    Feature.SUBSTANCE: (
+        make_candidate("better", topic_score=0.5),
+        make_candidate("worse", topic_score=0.53),
+    ),
+    Feature.DEFERRED_IN_SESSION: (
+        make_candidate("better", topic_score=0.5),
+        make_candidate("worse", topic_score=0.55, lowered=True),
     ),
 }
+SEED = make_candidate("seed", topic_score=1.0, session_id="talk")
+COSTS = {Feature.MODEL_ATTENTION_PROFILE: (2_000, 60_000), Feature.SUBSTANCE: (100, 20)}
 
 
 @pytest.mark.parametrize("feature", Feature)
 def test_B2_taking_out_any_feature_changes_a_ranking(feature: Feature) -> None:
     better, worse = PAIRS[feature]
-    costs = {"better": 100, "worse": 20_000 if feature is Feature.MODEL_ATTENTION_PROFILE else 100}
-    with_it = values(better, worse, costs=costs)
+    cost, worse_cost = COSTS.get(feature, (100, 100))
+    costs = {"better": cost, "worse": worse_cost, "seed": 100}
+    context = replace(CONTEXT, query="Who was Ada Lovelace?")
+    with_it = values(better, worse, SEED, costs=costs, context=context)
     assert with_it["better"] > with_it["worse"]
     without = Predictor("without", PRIOR.intercept, {f: w for f, w in PRIOR.weights.items() if f is not feature})
-    without_it = values(better, worse, costs=costs, predictor=without)
+    without_it = values(better, worse, SEED, costs=costs, context=context, predictor=without)
     assert without_it["better"] < without_it["worse"]
 
 
@@ -110,6 +139,12 @@ def test_B2_every_contribution_can_be_read_back_and_adds_up() -> None:
         "content_freshness": (1.0, 0.5),
         "model_attention_profile": (4000.0, 0.5),
         "topic_match": (0.4, 0.4),
+        "query_coverage": (0.4, 0.4),
+        "name_match": (0.0, 0.0),
+        "linked_topic": (0.0, 0.0),
+        "session_topic": (0.0, 0.0),
+        "substance": (4000.0, pytest.approx(4000 / 4040)),
+        "deferred_in_session": (0.0, 0.0),
     }
     logit = valuation.intercept + sum(c.weight * c.scaled for c in valuation.contributions)
     assert valuation.value == pytest.approx(1 / (1 + 2.718281828459045**-logit))
@@ -117,8 +152,8 @@ def test_B2_every_contribution_can_be_read_back_and_adds_up() -> None:
 
 def test_the_prior_is_a_probability_and_steep_in_the_topic() -> None:
     by_score = values(*(make_candidate(f"{n}", topic_score=n / 10) for n in range(11)))
-    assert 0.5 < by_score["10"] < 0.8
-    assert by_score["5"] < 0.1
+    assert 0.2 < by_score["10"] < 0.8
+    assert by_score["5"] < 0.1 * by_score["10"]
     assert by_score["3"] < 0.02
     assert by_score["0"] < 0.002
 
@@ -202,3 +237,40 @@ def test_values_lie_between_0_and_1(
 def test_extreme_weights_do_not_overflow() -> None:
     for intercept in (-1e6, 1e6):
         assert values(make_candidate("u"), predictor=Predictor("x", intercept, {}))["u"] in (0.0, 1.0)
+
+
+def test_a_name_that_several_bear_says_less_and_part_of_a_word_is_no_name() -> None:
+    context = replace(CONTEXT, query="Is Java older than Ada?")
+    one = make_candidate("one", lead="Java: an island")
+    two = make_candidate("two", lead="Java (language): compiled")
+    part = make_candidate("part", lead="Javanese: a language")
+    short = make_candidate("short", lead="Ada: a person")
+    alone = values(one, part, context=context)
+    assert alone["one"] > 20 * alone["part"]
+    both = values(one, two, part, short, context=context)
+    assert alone["one"] > both["one"] == both["two"] > both["part"] == both["short"]
+
+
+def test_a_name_of_common_words_says_less() -> None:
+    context = replace(CONTEXT, query="Which band is Boyzone?", terms=TermStatistics({"band": 0.5, "boyzon": 2.0}, 9.0))
+    rare, common = make_candidate("rare", lead="Boyzone: a band"), make_candidate("common", lead="Band: musicians")
+    by_id = values(rare, common, make_candidate("none"), context=context)
+    assert by_id["rare"] > 10 * by_id["common"] > 10 * by_id["none"]
+
+
+def test_what_leads_to_a_hub_says_less_and_the_other_way_nothing() -> None:
+    seed = make_candidate("seed", topic_score=1.0)
+
+    def worth(way: Direction, in_degree: int) -> float:
+        link = SeedLink("seed", EdgeType.DEPENDENCY, way, 1.0)
+        return values(seed, make_candidate("u", links=[link], in_degree=in_degree))["u"]
+
+    assert worth(Direction.OUTGOING, 1) > 2 * worth(Direction.OUTGOING, 50)
+    assert worth(Direction.INCOMING, 1) == values(seed, make_candidate("u"))["u"]
+
+
+def test_turns_close_by_say_more_than_those_farther_away() -> None:
+    seed = make_candidate("seed", topic_score=1.0)
+    near = [make_candidate(f"t{steps}", turns=[("seed", steps)]) for steps in (-2, -1, 1, 2)]
+    by_id = values(seed, *near, make_candidate("none"))
+    assert by_id["t1"] == by_id["t-1"] > by_id["t2"] == by_id["t-2"] > by_id["none"]

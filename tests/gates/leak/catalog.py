@@ -80,8 +80,15 @@ CLASSES: dict[str, Names] = {
     "RetrieveRequest.query": Names.NOTHING,
     "RetrieveRequest.task_id": Names.TASK,
     "RetrieveRequest.anchor_unit_ids": Names.UNIT,
+    "RetrievalBudget.harness_texts": Names.NOTHING,
     "ExplainRetrievalRequest.session_id": Names.SESSION,
     "ExplainRetrievalRequest.retrieval_id": Names.RETRIEVAL,
+    "ReportOutcomeRequest.session_id": Names.SESSION,
+    "ReportOutcomeRequest.retrieval_id": Names.RETRIEVAL,
+    "ReportOutcomeRequest.request_id": Names.REQUEST,
+    "ReportOutcomeRequest.output": Names.NOTHING,
+    "ReportOutcomeRequest.cited_unit_ids": Names.UNIT,
+    "ReportOutcomeRequest.decisive_unit_ids": Names.UNIT,
     "CreatePolicyRequest.request_id": Names.REQUEST,
     "Policy.policy_id": Names.POLICY,
     "Policy.owner_agent_id": Names.AGENT,
@@ -92,6 +99,9 @@ CLASSES: dict[str, Names] = {
     "ListPoliciesRequest.page_token": Names.PAGE,
     "DeletePolicyRequest.request_id": Names.REQUEST,
     "DeletePolicyRequest.policy_id": Names.POLICY,
+    "RecalibratePredictorRequest.request_id": Names.REQUEST,
+    "ListPredictorsRequest.page_token": Names.PAGE,
+    "RollBackPredictorRequest.request_id": Names.REQUEST,
 }
 """By message and field."""
 

@@ -24,6 +24,7 @@ from graphsvc.graph.tenant_store import load_service_secret
 from graphsvc.server.tokens import TokenSigner
 from graphsvc.v1 import context_service_pb2 as cs
 from graphsvc.v1 import core_pb2 as core
+from graphsvc.v1 import predictor_service_pb2 as ps
 from graphsvc.v1 import registry_service_pb2 as gs
 from graphsvc.v1 import retrieval_service_pb2 as rs
 from tests.gates.leak.catalog import Names, NamingField
@@ -220,6 +221,13 @@ SAMPLES: dict[str, Callable[[Caller], Message]] = {
         budget=rs.RetrievalBudget(retrieval_budget=2000),
     ),
     "ExplainRetrieval": lambda me: rs.ExplainRetrievalRequest(session_id=me.session_id, retrieval_id=me.retrieval_id),
+    # the same report each time, which changes nothing; what retrievals of a new session are told does not depend on it
+    "ReportOutcome": lambda me: rs.ReportOutcomeRequest(
+        session_id=me.session_id,
+        retrieval_id=me.retrieval_id,
+        request_id=uuid.uuid4().hex,
+        output=f"Refresh it as [{_own(me, 0)}] says.",
+    ),
     "GetPrincipal": lambda me: gs.GetPrincipalRequest(),
     "CreatePolicy": lambda me: gs.CreatePolicyRequest(
         request_id=uuid.uuid4().hex,
@@ -227,6 +235,9 @@ SAMPLES: dict[str, Callable[[Caller], Message]] = {
     ),
     "ListPolicies": lambda me: gs.ListPoliciesRequest(page_size=1000),
     "DeletePolicy": lambda me: gs.DeletePolicyRequest(request_id=uuid.uuid4().hex, policy_id=ABSENT),
+    "RecalibratePredictor": lambda me: ps.RecalibratePredictorRequest(request_id=uuid.uuid4().hex),
+    "ListPredictors": lambda me: ps.ListPredictorsRequest(),
+    "RollBackPredictor": lambda me: ps.RollBackPredictorRequest(request_id=uuid.uuid4().hex),
 }
 """A request that succeeds, or names nothing, and leaves the caller's world as it was for the next one."""
 
