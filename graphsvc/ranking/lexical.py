@@ -59,10 +59,10 @@ def _stems(found: Sequence[str]) -> list[str]:
 
 
 def term_frequencies(excerpt: str, path: str = "") -> str:
-    """How often each stem stands in a unit, ``" stem:count stem:count #:total "``: kept with it for its scoring."""
+    """How often each stem stands in a unit, ``" stem=count stem=count #=total "``: kept with it for its scoring."""
     counts = Counter(_stems([*word_occurrences(path), *word_occurrences(excerpt)]))
-    kept = "".join(f" {stem}:{count}" for stem, count in counts.most_common(MAX_STEMS))
-    return f"{kept} {_TOTAL}:{counts.total()} "
+    kept = "".join(f" {stem}={count}" for stem, count in counts.most_common(MAX_STEMS))
+    return f"{kept} {_TOTAL}={counts.total()} "
 
 
 def term_statistics(query: str, documents: Sequence[str]) -> TermStatistics:
@@ -76,7 +76,7 @@ def term_statistics(query: str, documents: Sequence[str]) -> TermStatistics:
     population = len(documents) * UNSEEN_SHARE
     weights: dict[str, float] = {}
     for stem in dict.fromkeys(_stems(query_words(query))):
-        holding = sum(f" {stem}:" in document for document in documents)
+        holding = sum(f" {stem}=" in document for document in documents)
         weights[stem] = math.log(1.0 + (population - holding + 0.5) / (holding + 0.5))
     return TermStatistics(MappingProxyType(weights), max(1.0, average))
 
@@ -103,7 +103,7 @@ def term_coverage(statistics: TermStatistics, documents: Sequence[str]) -> list[
     """The share of the query's terms, weighed by rarity, that each document holds, in [0, 1], in order."""
     total = sum(statistics.weights.values())
     return [
-        sum(weight for stem, weight in statistics.weights.items() if f" {stem}:" in document) / total if total else 0.0
+        sum(weight for stem, weight in statistics.weights.items() if f" {stem}=" in document) / total if total else 0.0
         for document in documents
     ]
 
@@ -120,7 +120,7 @@ def rarity(statistics: TermStatistics, name: str) -> float:
 
 
 def _count(document: str, stem: str) -> int:
-    start = document.find(f" {stem}:")
+    start = document.find(f" {stem}=")
     if start < 0:
         return 0
     start += len(stem) + 2

@@ -92,3 +92,10 @@ def test_a_name_is_as_rare_as_its_words_among_the_hits():
     assert 0 < rarity(statistics, "Bands") < 0.5
     assert rarity(statistics, "Which") == rarity(statistics, "Zebra") == 0.0
     assert rarity(NO_TERMS, "Zebra") == 1.0
+
+
+def test_a_word_with_a_colon_is_not_taken_for_a_count() -> None:
+    documents = [term_frequencies("The train leaves at 7:20 from host:8080"), term_frequencies("Seven is 7")]
+    statistics = term_statistics("7 host", documents)
+    assert bm25(statistics, documents)[1] > 0
+    assert all(0 <= share <= 1 for share in term_coverage(statistics, documents))

@@ -17,7 +17,7 @@ def apply(patch: pytest.MonkeyPatch) -> None:
 
     async def record_retrieval(self: GraphFeedbackStore, principal: Any, record: Any, timeout_ms: int) -> Any:
         written = await real(self, principal, record, timeout_ms)
-        deferred = [row[0] for row in record.selections if row[1] is not Disposition.SELECTED]
+        deferred = [one.unit_id for one in record.selections if one.disposition is not Disposition.SELECTED]
         driver: Any = self._driver._driver
         await driver.execute_query(
             "MATCH (u:ContextUnit {tenant_id: $tenant}) WHERE u.unit_id IN $ids DETACH DELETE u",

@@ -16,12 +16,12 @@ from graphsvc.services import calibration as calibration_use_cases
 
 def silence_feature(patch: pytest.MonkeyPatch, name: str) -> None:
     """Gives the feature the same scaled value for every candidate, so that it says nothing."""
-    real = value._features
+    real = value.features_of
 
     def features(*given: Any) -> list[tuple[value.Feature, float, float]]:
         return [(feature, raw, 0.5 if feature == name else scaled) for feature, raw, scaled in real(*given)]
 
-    patch.setattr(value, "_features", features)
+    patch.setattr(value, "features_of", features)
 
 
 def rewrite_statement(patch: pytest.MonkeyPatch, attribute: str, old: str, new: str) -> None:
