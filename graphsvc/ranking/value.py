@@ -196,7 +196,7 @@ PRIOR = Predictor(
             # Once ignored costs a quarter of the value, twice a third.
             Feature.CONTENT_FRESHNESS: 0.6,
             Feature.MODEL_ATTENTION_PROFILE: 0.3,
-            # Fitted together with the intercept (tests/bench/fit_prior.py). Steep on purpose: dividing by cost is safe
+            # Fitted together with the intercept (docs/retrieval_quality.md). Steep on purpose: dividing by cost is safe
             # only for a probability, and similarity is none. No short text wins by being short.
             Feature.TOPIC_MATCH: 4.4,
             Feature.QUERY_COVERAGE: 2.6,

@@ -230,13 +230,15 @@ class ColdTier:
                 raise
 
     def _name(self, key: ContentKey) -> str:
-        return f"{self._prefix}{_quote(key.tenant_id)}/{_quote(key.unit_id)}/{key.content_sha256}"
+        # Where objects are files the digest's first byte keeps directories small: rclone reads the whole one at a put.
+        digest = key.content_sha256
+        return f"{self._prefix}{_quote(key.tenant_id)}/{digest[:2]}/{_quote(key.unit_id)}/{digest}"
 
     def _key(self, name: str) -> ContentKey | None:
         parts = name.removeprefix(self._prefix).split("/")
-        if len(parts) != 3 or len(parts[2]) != 64:
+        if len(parts) != 4 or len(parts[3]) != 64:
             return None
-        key = ContentKey(unquote(parts[0]), unquote(parts[1]), parts[2])
+        key = ContentKey(unquote(parts[0]), unquote(parts[2]), parts[3])
         return key if self._name(key) == name else None
 
 

@@ -63,7 +63,7 @@ def random_unit_id() -> str:
 
 
 def object_name(key: ContentKey, prefix: str = "") -> str:
-    return f"{prefix}{key.tenant_id}/{key.unit_id}/{key.content_sha256}"
+    return f"{prefix}{key.tenant_id}/{key.content_sha256[:2]}/{key.unit_id}/{key.content_sha256}"
 
 
 @contextlib.asynccontextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from graphsvc.ranking import selection
 
-TESTS = "test_B7_what_answers_one_tool_call or test_B7_a_chunk_goes_in"
+TESTS = "test_B7_what_answers"
 
 
 def apply(patch: pytest.MonkeyPatch) -> None:
