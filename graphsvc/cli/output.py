@@ -262,18 +262,19 @@ def _decision(one: RankedUnit) -> str:
 
 def _contributions(candidates: Sequence[RankedUnit], max_rows: int) -> Table:
     shown = _shown(candidates, max_rows)
-    names = list(dict.fromkeys(part.feature for one in shown for part in one.contributions))
-    table = Table(title="logit of the value by feature", title_justify="left", box=None, pad_edge=False)
+    # A feature that says nothing about any of them takes no column.
+    names = list(dict.fromkeys(part.feature for one in shown for part in one.contributions if part.logit))
+    intercept = f" (intercept {shown[0].intercept:+.2f})" if shown else ""
+    table = Table(title=f"logit of the value by feature{intercept}", title_justify="left", box=None, pad_edge=False)
     table.add_column("#", justify="right")
     table.add_column("unit", overflow="fold")
-    table.add_column("intercept", justify="right")
     for name in names:
         table.add_column(name.replace("_", " "), justify="right")
     for one in shown:
         logits = {part.feature: part.logit for part in one.contributions}
         cells = (f"{logits[name]:+.2f}" if name in logits else "" for name in names)
         label = escape(unit_label(one.unit_key, one.path, one.unit_id))
-        table.add_row(str(one.rank), label, f"{one.intercept:+.2f}", *cells)
+        table.add_row(str(one.rank), label, *cells)
     return table
 
 

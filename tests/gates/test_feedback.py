@@ -308,7 +308,9 @@ async def test_B8_two_servers_that_are_told_at_once_keep_one_report_whole(
 
         answers = [answer for answer in await asyncio.gather(*map(one, range(4))) if answer is not None]
     assert len(answers) == 1
-    assert refusals == ["OUTCOME_DIFFERS"] * 3
+    # The other process may not have the contents yet, which it says before it looks for a report.
+    assert len(refusals) == 3
+    assert set(refusals) <= {"OUTCOME_DIFFERS", "CONTENT_PENDING"}
     rows = await _relationships(graph_driver, tenant)
     assert len(rows) == 9
     assert len({row["report_fingerprint"] for row in rows}) == 1
