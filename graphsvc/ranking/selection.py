@@ -270,6 +270,8 @@ class _Run:
                 )
             else:
                 self._spent += cost
+                for member in item:
+                    first_of.setdefault(self._candidates[member].entry.content_sha256 or member, member)
                 self.settle(item, Disposition.SELECTED, f"value {value:.3g} for {cost} tokens{with_others}")
 
     def _is_selected(self, unit_id: str) -> bool:

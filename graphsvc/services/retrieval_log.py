@@ -27,7 +27,7 @@ from graphsvc.ports import LoggedSelection, RetrievalStep, SessionHistory
 LOGGED_EDGES = 50
 """Candidates that get a relationship: every selected one, however many; of the others the best ranked, up to this."""
 
-FORMAT = 2
+FORMAT = 3
 
 
 def logged_selections(ranked: Sequence[RankedCandidate]) -> tuple[LoggedSelection, ...]:
@@ -106,13 +106,16 @@ def candidates_to_json(ranked: Sequence[RankedCandidate]) -> str:
 
     Neighbourhoods aside: what they add to a value is in its contributions.
     """
-    return json.dumps([FORMAT, [_row(one) for one in ranked]], separators=(",", ":"), ensure_ascii=False)
+    # One predictor valued them all, so the names and weights of the features stand once: half of the text otherwise.
+    parts = next((one.valuation.contributions for one in ranked if one.valuation.contributions), ())
+    head = [[part.feature, part.weight] for part in parts]
+    return json.dumps([FORMAT, head, [_row(one) for one in ranked]], separators=(",", ":"), ensure_ascii=False)
 
 
 def candidates_from_json(text: str) -> tuple[RankedCandidate, ...]:
     """The candidates as they were ranked."""
-    _, rows = json.loads(text)
-    return tuple(_ranked(row) for row in rows)
+    _, head, rows = json.loads(text)
+    return tuple(_ranked(row, head) for row in rows)
 
 
 def _row(one: RankedCandidate) -> list[Any]:
@@ -149,7 +152,7 @@ def _row(one: RankedCandidate) -> list[Any]:
         candidate.companion_ids,
         one.valuation.value,
         one.valuation.intercept,
-        [[c.feature, c.raw, c.scaled, c.weight] for c in one.valuation.contributions],
+        [[part.raw, part.scaled] for part in one.valuation.contributions],
         one.cost,
         one.rank,
         one.disposition.value,
@@ -157,9 +160,14 @@ def _row(one: RankedCandidate) -> list[Any]:
     ]
 
 
-def _ranked(row: list[Any]) -> RankedCandidate:
+def _ranked(row: list[Any], head: list[list[Any]]) -> RankedCandidate:
     entry, sources, path, topic, full_text, vector, successor, unreferenced, coverage, lowered, companions, *rest = row
     value, intercept, parts, cost, rank, disposition, detail = rest
+    # A candidate that was not valued has no parts.
+    contributions = tuple(
+        Contribution(feature, raw, scaled, weight)
+        for (feature, weight), (raw, scaled) in zip(head, parts, strict=bool(parts))
+    )
     return RankedCandidate(
         candidate=Candidate(
             entry=CatalogEntry(
@@ -192,7 +200,7 @@ def _ranked(row: list[Any]) -> RankedCandidate:
             lowered=lowered,
             companion_ids=tuple(companions),
         ),
-        valuation=Valuation(value, intercept, tuple(Contribution(*part) for part in parts)),
+        valuation=Valuation(value, intercept, contributions),
         cost=cost,
         rank=rank,
         disposition=Disposition(disposition),

@@ -121,7 +121,7 @@ class RetrievalUseCases:
         now = self._clock.now()
         _check_query(query)
         encoding = self._counter.encoding_for(principal.model)
-        budget = self._budget(query, encoding)
+        budget = await self._budget(query, encoding)
         fingerprint = query_fingerprint(query.text)
         embedding: Vector | None = None
         if budget.retrieval_budget < self._settings.thresholds.min_retrieval_budget:
@@ -206,7 +206,7 @@ class RetrievalUseCases:
             duration_ms=record.duration_ms,
         )
 
-    def _budget(self, query: RetrievalQuery, encoding: str) -> Budget:
+    async def _budget(self, query: RetrievalQuery, encoding: str) -> Budget:
         draft = query.budget
         if draft.retrieval_budget is not None:
             return Budget.of_retrieval(draft.retrieval_budget)
@@ -217,9 +217,11 @@ class RetrievalUseCases:
                 field="budget",
             )
         ratio = draft.reasoning_reserve_ratio
+        # In a thread: a megabyte takes long enough to hold up every other call.
+        counted = await asyncio.to_thread(self._count_all, draft.harness_texts, encoding) if draft.harness_texts else 0
         return Budget.of_step(
             draft.total_step_budget,
-            draft.harness_overhead + sum(self._counter.count(text, encoding) for text in draft.harness_texts),
+            draft.harness_overhead + counted,
             self._settings.reasoning_reserve_ratio if ratio is None else ratio,
             threshold_factor(
                 draft.total_step_budget, draft.session_tokens_remaining, draft.expected_steps, query.task_step
@@ -227,6 +229,9 @@ class RetrievalUseCases:
             if draft.expected_steps
             else 1.0,
         )
+
+    def _count_all(self, texts: Sequence[str], encoding: str) -> int:
+        return sum(self._counter.count(text, encoding) for text in texts)
 
     async def _query_embedding(self, query: RetrievalQuery) -> Vector | None:
         """The vector; None where the query has none or the embedder is late or away: words alone then search."""

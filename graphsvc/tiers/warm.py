@@ -147,7 +147,7 @@ class WarmTier:
         """Returns when what was asked for is written and the environment is closed."""
         if self._flusher is not None:
             await self._flusher
-        await self._in_thread(self._environment.close)
+        await self._in_thread(self._close)
         self._executor.shutdown()
 
     async def put(self, contents: Mapping[ContentKey, bytes], now: datetime) -> None:
@@ -355,8 +355,14 @@ class WarmTier:
     def _set_map_size(self, size: int) -> None:
         """Changes the size of the map; 0: what another process has grown it to."""
         with self._gate.alone():
+            self._map = None  # what lies at its address from now on is not ours to let go of
             self._environment.set_mapsize(size)
             self._map = _find_map(self._path / "data.mdb")
+
+    def _close(self) -> None:
+        with self._gate.alone():
+            self._map = None
+            self._environment.close()
 
     def _release_map(self) -> None:
         """Lets go of the map's pages: one that is used again comes from the page cache, in a microsecond.

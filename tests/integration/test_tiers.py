@@ -384,6 +384,13 @@ async def test_the_map_takes_no_memory_of_this_process(tmp_path: Path) -> None:
         assert resident_kib() == 0
 
 
+async def test_a_closed_map_is_not_let_go_of(tmp_path: Path) -> None:
+    async with open_tiers(tmp_path) as store:
+        warm = store.warm
+    assert warm._map is None, "a read that ends late would drop the pages of whatever lies there by then"
+    warm._release_map()
+
+
 async def fill(store: ContentTiers, stored: dict[ContentKey, bytes], count: int, size: int) -> ErrorReason:
     """Puts ``count`` contents at a time until the store refuses; adds to ``stored`` what it took."""
     for number in range(100_000):

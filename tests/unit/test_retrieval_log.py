@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from graphsvc.domain.budget import Budget
 from graphsvc.ports import RetrievalStep, SessionHistory
-from graphsvc.services.retrieval_log import newly_lowered
+from graphsvc.ranking.selection import Thresholds, select
+from graphsvc.ranking.value import PRIOR, RankingContext
+from graphsvc.services.retrieval_log import candidates_from_json, candidates_to_json, newly_lowered
+from tests.support.candidates import NOW, make_candidate
 
 
 def step(number: int, deferred: str = "", selected: str = "") -> RetrievalStep:
@@ -44,3 +48,25 @@ def test_B11_delivered_and_deferred_in_one_step_is_delivered() -> None:
     assert lowered(5, "a", step(5, selected="a"), *(step(n, "a") for n in (4, 3, 2, 1))) == ""
     assert lowered(5, "a", step(4, "a"), step(4, selected="a"), *(step(n, "a") for n in (3, 2, 1))) == ""
     assert lowered(5, "a", step(4, selected="a"), step(4, "a"), *(step(n, "a") for n in (3, 2, 1))) == ""
+
+
+@pytest.mark.parametrize("budget", [300, 100], ids=["valued", "not valued"])
+def test_B3_the_log_gives_back_what_was_decided(budget: int) -> None:
+    candidates = [
+        make_candidate("gone", superseded_by="new"),
+        *(make_candidate(f"u{n:02}", hops=n % 4 or None, topic_score=n / 20, lead="") for n in range(20)),
+    ]
+    selection = select(
+        candidates,
+        {one.entry.unit_id: 50 for one in candidates},
+        Budget.of_retrieval(budget),
+        predictor=PRIOR,
+        thresholds=Thresholds(),
+        context=RankingContext(now=NOW, query="Name"),
+    )
+    read = candidates_from_json(candidates_to_json(selection.ranked))
+    assert [one.valuation for one in read] == [one.valuation for one in selection.ranked]
+    assert [(one.rank, one.cost, one.disposition, one.detail) for one in read] == [
+        (one.rank, one.cost, one.disposition, one.detail) for one in selection.ranked
+    ]
+    assert any(one.valuation.contributions for one in read) == (budget == 300)

@@ -15,7 +15,7 @@ from graphsvc.domain.budget import Budget
 from graphsvc.domain.candidates import Candidate, Disposition, Outcome
 from graphsvc.ranking.selection import RankingContext, Selection, Thresholds, select
 from graphsvc.ranking.value import PRIOR
-from tests.support.candidates import NOW, make_candidate
+from tests.support.candidates import NOW, make_candidate, make_entry
 
 CONTEXT = RankingContext(now=NOW, model="gpt-5")
 DEFAULTS = Thresholds()
@@ -351,3 +351,11 @@ def test_B4_a_tighter_threshold_lets_less_in() -> None:
     candidates = [make_candidate(f"u{n:05}", topic_score=n / 20) for n in range(20)]
     counts = [run(candidates, 5_000, thresholds=DEFAULTS.times(f)).ledger.candidates_selected for f in (1, 4, 10)]
     assert counts[0] > counts[1] > counts[2] > 0
+
+
+def test_a_copy_of_what_went_in_as_a_companion_is_a_duplicate() -> None:
+    candidates = grouped(("u00003", "u00008"))
+    candidates[3] = replace(candidates[3], topic_score=0.9)
+    for copy in (8, 9):
+        candidates[copy] = replace(candidates[copy], entry=make_entry(f"u{copy:05}", content_sha256="same"))
+    assert dispositions(run(candidates, 10_000))["u00009"] is Disposition.DUPLICATE

@@ -15,8 +15,8 @@ TESTS = "test_B4_texts_of_the_harness"
 def apply(patch: pytest.MonkeyPatch) -> None:
     real = RetrievalUseCases._budget
 
-    def budget(self: RetrievalUseCases, query: Any, encoding: str) -> Any:
+    async def budget(self: RetrievalUseCases, query: Any, encoding: str) -> Any:
         without = dataclasses.replace(query, budget=dataclasses.replace(query.budget, harness_texts=()))
-        return real(self, without, encoding)
+        return await real(self, without, encoding)
 
     patch.setattr(RetrievalUseCases, "_budget", budget)
